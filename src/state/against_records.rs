@@ -1,6 +1,6 @@
 //! The journal against the records: what it says of open attempts, and where their rows and iterations are noted.
 
-use super::{Iteration, Journal, OpenExperiment};
+use super::{Journal, OpenExperiment};
 use crate::domain::{CommitId, ExperimentId, Phase, Record};
 use crate::rules::{History, OpenFound};
 
@@ -66,12 +66,6 @@ impl Journal {
         }
         is_changed
     }
-
-    /// The line of the last experiment in the log of iterations, where nothing came after it: no attempt is open.
-    pub fn last_iteration<'a>(&self, history: &'a History) -> Option<Iteration<'a>> {
-        let last = history.records().last().filter(|last| self.attempts.is_empty() && !last.id.is_baseline())?;
-        Some(Iteration::of(last, self.calls.iteration(), history.since_keep()))
-    }
 }
 
 #[cfg(test)]
@@ -107,17 +101,5 @@ mod tests {
         alone.enter(Phase::Committing, open(3));
         assert!(alone.place_rows(row_of));
         assert_eq!((alone.phase(), alone.attempts[0].open.rows_from), (Phase::Settling, 30));
-    }
-
-    #[test]
-    fn only_an_idle_session_logs_its_last_iteration_again() {
-        let mut journal = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
-        let last =
-            |journal: &Journal, history: &History| journal.last_iteration(history).and_then(|line| line.experiment);
-        assert_eq!(last(&journal, &History::new(vec![record(0)])), None, "the baseline is none");
-        let history = History::new(vec![record(0), record(1)]);
-        assert_eq!(last(&journal, &history), Some(1.into()));
-        journal.enter(Phase::Running, open(2));
-        assert_eq!(last(&journal, &history), None);
     }
 }

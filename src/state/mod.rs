@@ -52,7 +52,7 @@ pub use ideas::{Added, Backlog, IdeaFile};
 pub use journal::{Journal, OpenAttempt, OpenExperiment, Ported};
 pub use json::{PROGRESS, json_text, read_json, write_json, write_json_after, write_json_unsynced};
 pub use lessons::{LESSONS, LessonFile};
-pub use lines::RepairedLines;
+pub use lines::{RepairedLines, drop_damaged_lines};
 pub use logs::{EVENT_LOGS, EventLog, HEARTBEAT_LOG, Level, LoggedEnd, WORK_LOG};
 pub use memory::{FINDINGS, ITERATIONS, Iteration, MEMORY_FILES, Memory};
 pub use messages::{HeardMessages, MessageFile, MessageKey, MessageMarks};

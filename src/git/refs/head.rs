@@ -186,7 +186,7 @@ impl Refs {
 
     /// Returns the position of `HEAD` according to the log of the working tree with this git folder. Returns `None` if
     /// that is uncertain: the branch is elsewhere, or a rebase is half done.
-    pub(in crate::git) fn logged_head_at(&self, git_dir: &Path) -> Result<Option<HeadTarget>> {
+    pub fn logged_head_at(&self, git_dir: &Path) -> Result<Option<HeadTarget>> {
         if ["rebase-merge", "rebase-apply"].iter().any(|name| git_dir.join(name).exists()) {
             return Ok(None);
         }

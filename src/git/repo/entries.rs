@@ -8,10 +8,10 @@ use gix::bstr::ByteSlice;
 
 use super::linked::LOCKED;
 use super::open::Repo;
-use crate::fs::{absent, free_name, move_away, read_at_most};
+use crate::fs::{absent, move_away, read_at_most};
 use crate::git::error::{At, Result};
 use crate::git::path::to_path;
-use crate::git::refs::{HeadTarget, torn_head_at};
+use crate::git::refs::torn_head_at;
 use crate::git::sync;
 
 /// The bytes that a file of an entry may have: what git can take for a path.
@@ -78,15 +78,6 @@ impl LinkedEntry {
         let is_locked = path.join(LOCKED).symlink_metadata().is_ok();
         LinkedEntry { path, root, oddity, is_locked }
     }
-
-    /// Returns whether `git worktree prune` removes the entry for its oddity, whatever its age.
-    pub fn is_pruned(&self) -> bool {
-        match self.oddity {
-            Some(Oddity::NoFolder) => true,
-            Some(Oddity::NoPlace) => !self.is_locked,
-            _ => false,
-        }
-    }
 }
 
 impl Repo {
@@ -136,39 +127,6 @@ impl Repo {
                 _ => return Ok(()),
             }
         }
-    }
-
-    /// Returns where a repair restores the `HEAD` of an entry to: its position according to its log.
-    pub fn head_of_entry(&self, entry: &LinkedEntry) -> Result<Option<HeadTarget>> {
-        match entry.oddity {
-            Some(Oddity::NoHead) => self.refs.logged_head_at(&entry.path),
-            _ => Ok(None),
-        }
-    }
-
-    /// Repairs an odd entry if nothing has to be guessed. Moves an entry that git would prune to a free name in git's
-    /// folder. Returns what was done; `None` if the user has to decide.
-    pub fn repair_entry(&self, entry: &LinkedEntry) -> Result<Option<String>> {
-        let shown = entry.path.display();
-        if entry.is_pruned() {
-            let name = entry.path.file_name().unwrap_or_default().to_string_lossy();
-            let aside = free_name(&self.common_dir().join(format!("autoresearch-damaged-worktrees-{name}")));
-            fs::rename(&entry.path, &aside).at("moving", &entry.path)?;
-            sync::folder(&self.linked_folder())?;
-            return Ok(Some(format!("moved {shown}, which git would prune, to {}", aside.display())));
-        }
-        if entry.oddity == Some(Oddity::NoCommonDir) {
-            let file = entry.path.join(COMMONDIR);
-            write_again(&file, UP)?;
-            return Ok(Some(format!("wrote {} again", file.display())));
-        }
-        let (Some(at), Some(torn)) = (self.head_of_entry(entry)?, torn_head_at(&entry.path)) else { return Ok(None) };
-        let aside = self.refs.repair_head(&torn, &at)?;
-        Ok(Some(format!(
-            "put {} back to {at} as its log says; what it was is in {}",
-            torn.path.display(),
-            aside.display()
-        )))
     }
 }
 

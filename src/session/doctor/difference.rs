@@ -1,52 +1,49 @@
-//! A difference between what the refs tell and what is there, with what removes it.
+//! A difference between what the records tell and what is there, with the repair that removes it.
+
+use std::path::PathBuf;
 
 use super::facts::REPAIR;
-use crate::domain::{Clock, Finding, Tag};
-use crate::session::errors::SessionError;
+use crate::domain::{CommitId, Contract, ExperimentId, Finding};
+use crate::git::BrokenRef;
 
-/// Removes a difference. Whatever is replaced is kept beside it.
-type Fix<'a> = Box<dyn FnOnce(&mut Repairs) -> Result<(), SessionError> + 'a>;
+/// What `ar doctor --repair` writes into a session; it needs no guess.
+#[derive(Debug)]
+pub(crate) enum Repair {
+    /// The object that a torn ref named.
+    Ref { broken: BrokenRef, object: String },
+    /// The missing branch of the session, at this commit.
+    Branch(CommitId),
+    /// The contract, from the baseline's record.
+    Contract(Box<Contract>),
+    /// The journal, from the records, with no experiment open.
+    Journal,
+    /// A memory file from the records, or an event log without its damaged lines.
+    Memory(PathBuf),
+    /// A damaged file of a run that is over goes.
+    RunFile(PathBuf),
+    /// The commit under the ref `name` of an experiment that is neither open nor recorded is saved.
+    Save { id: ExperimentId, name: String, commit: CommitId },
+    /// A linked working tree in which nothing is open goes.
+    Tree(PathBuf),
+}
 
-/// A finding, and what `ar doctor --repair` does about it; nothing where the user must decide.
-pub(crate) struct Difference<'a> {
+/// A finding, and its repair; nothing where the user must decide.
+#[derive(Debug)]
+pub(crate) struct Difference {
     pub(crate) finding: Finding,
-    fix: Option<Fix<'a>>,
+    pub(crate) repair: Option<Repair>,
 }
 
-impl<'a> Difference<'a> {
-    /// Creates one that `fix` removes without a guess.
-    pub(crate) fn new(finding: Finding, fix: impl FnOnce(&mut Repairs) -> Result<(), SessionError> + 'a) -> Self {
+impl Difference {
+    /// Creates one that is removed without a guess.
+    pub(crate) fn new(finding: Finding, repair: Repair) -> Self {
         let finding = if finding.hint.is_some() { finding } else { finding.hint(REPAIR) };
-        Difference { finding, fix: Some(Box::new(fix)) }
-    }
-
-    /// Sets the session.
-    pub(crate) fn of(self, tag: &Tag) -> Self {
-        Difference { finding: self.finding.of(tag), ..self }
+        Difference { finding, repair: Some(repair) }
     }
 }
 
-impl From<Finding> for Difference<'_> {
+impl From<Finding> for Difference {
     fn from(finding: Finding) -> Self {
-        Difference { finding, fix: None }
-    }
-}
-
-/// The repairs done so far.
-pub(crate) struct Repairs {
-    /// One sentence per repair.
-    pub(crate) done: Vec<String>,
-    pub(crate) clock: Clock,
-}
-
-impl Repairs {
-    /// Adds a sentence.
-    pub(crate) fn did(&mut self, sentence: impl Into<String>) {
-        self.done.push(sentence.into());
-    }
-
-    /// Removes differences, in their order. Nobody else must be active.
-    pub(crate) fn remove(&mut self, differences: Vec<Difference<'_>>) -> Result<(), SessionError> {
-        differences.into_iter().filter_map(|found| found.fix).try_for_each(|fix| fix(self))
+        Difference { finding, repair: None }
     }
 }

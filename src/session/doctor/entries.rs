@@ -1,6 +1,6 @@
 //! Traces of a crash in git's own folder: a torn `HEAD`, and odd entries of linked working trees.
 
-use super::facts::{Facts, REPAIR};
+use super::facts::Facts;
 use crate::domain::{Area, Finding, shell_word};
 use crate::git::{HeadTarget, LinkedEntry, Oddity, Repo};
 use crate::session::errors::SessionError;
@@ -22,7 +22,8 @@ fn finding(repo: &Repo, entry: &LinkedEntry, oddity: Oddity) -> Result<Finding, 
     let path = entry.path.display();
     Ok(match oddity {
         Oddity::NoFolder => {
-            Finding::warning(Area::Repository, format!("{path} is not a folder; git would prune it")).hint(REPAIR)
+            let what = format!("{path} is not a folder; git would prune it");
+            Finding::warning(Area::Repository, what).hint("git worktree prune")
         }
         Oddity::NoPlace if entry.is_locked => {
             let what = format!("{path} is locked and names no working tree; git keeps it");
@@ -35,36 +36,25 @@ fn finding(repo: &Repo, entry: &LinkedEntry, oddity: Oddity) -> Result<Finding, 
         Oddity::NoPlace => {
             let what = format!("{path} names no working tree; git would prune it");
             let hint =
-                format!("git worktree repair PATH, with the path of its working tree; if that is gone: {REPAIR}");
+                "git worktree repair PATH, with the path of its working tree; if that is gone: git worktree prune";
             Finding::warning(Area::Repository, what).hint(hint)
         }
         Oddity::NoCommonDir => {
             let what = format!("{path}/commondir does not lead to {}", repo.common_dir().display());
-            Finding::error(Area::Repository, what).hint(REPAIR)
+            let hint = format!("echo ../.. > {}", shell_word(&entry.path.join("commondir")));
+            Finding::error(Area::Repository, what).hint(hint)
         }
         Oddity::NoHead => {
+            let head = match repo.refs.logged_head_at(&entry.path)? {
+                Some(HeadTarget::Branch(name)) => format!("ref: {name}"),
+                Some(HeadTarget::Detached(commit)) => commit.to_string(),
+                None => "ref: refs/heads/BRANCH".to_owned(),
+            };
             let what = format!("{path}/HEAD names neither branch nor commit");
-            let by_hand = || format!("echo 'ref: refs/heads/BRANCH' > {}", shell_word(&entry.path.join("HEAD")));
-            let hint = if repo.head_of_entry(entry)?.is_some() { REPAIR.to_owned() } else { by_hand() };
+            let hint = format!("echo '{head}' > {}", shell_word(&entry.path.join("HEAD")));
             Finding::error(Area::Repository, what).hint(hint)
         }
     })
-}
-
-/// Mends what needs no guess. Nobody else must be active.
-pub(crate) fn repair(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
-    for entry in repo.linked_entries()? {
-        let path = entry.path.clone();
-        let mut entry = Some(entry);
-        // Behind one oddity there may be another.
-        while let Some(odd) = entry.take()
-            && let Some(mended) = repo.repair_entry(&odd)?
-        {
-            done.push(mended);
-            entry = repo.linked_entries()?.into_iter().find(|entry| entry.path == path);
-        }
-    }
-    Ok(())
 }
 
 /// The target to which a torn `HEAD` is restored: the last one in its log, else the branch of the only session that was

@@ -58,9 +58,11 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         findings.extend(state::unknown_runs(facts, &[], "ar doctor").into_iter().map(|found| found.of(&facts.tag)));
     }
     let parts: [Part; 4] = [refs::inspect, records::inspect, state::inspect, open_refs::inspect];
-    let differences = parts.into_iter().flat_map(|part| patients.compare(&repo, part));
-    let differences = differences.chain(ledger::inspect(&repo, &patients)).chain(shared::inspect(&repo));
-    findings.extend(differences.map(|found| found.finding));
+    for (part, facts) in parts.iter().flat_map(|part| patients.sessions().map(move |facts| (part, facts))) {
+        findings.extend(part(&repo, facts).into_iter().map(|found| found.finding.of(&facts.tag)));
+    }
+    findings.extend(ledger::inspect(&repo, &patients));
+    findings.extend(shared::inspect(&repo));
     findings.extend(host::inspect(&repo, &patients.meant, asked));
     findings.sort_by_key(|finding| finding.area);
     // One thing that is wrong may stop several looks.

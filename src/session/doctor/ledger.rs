@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::difference::{Difference, Repairs};
 use super::facts::REPAIR;
+use super::repair::Repairs;
 use super::sessions::Patients;
 use crate::domain::{Area, ExperimentId, Finding, LedgerDialect, Record, count_of, one_line, with_causes};
 use crate::fs::folder_of;
 use crate::git::Repo;
-use crate::ledger::{LedgerError, LedgerFile};
+use crate::ledger::{Comparison, LedgerError, LedgerFile};
 use crate::session::errors::SessionError;
 
 /// The ledger of a repository, with the records that should be in it.
@@ -48,6 +48,64 @@ impl<'a> Books<'a> {
     fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
+
+    fn compare(&self) -> Result<Comparison, LedgerError> {
+        LedgerFile::compare(&self.path, &self.metric, self.dialect, &self.records)
+    }
+
+    /// The differences from the records that a repair removes.
+    fn errors(&self, found: &Comparison, patients: &Patients) -> Vec<String> {
+        let name = self.name();
+        // Its row is yet to come: the recovery of an open experiment writes it.
+        let is_open = |record: &Record| {
+            patients.all().any(|facts| facts.tag == record.tag && facts.open_ids().contains(&record.id))
+        };
+        let missing = found.missing.iter().map(|&index| self.records[index]).filter(|record| !is_open(record));
+        let missing: Vec<String> = missing.map(|record| format!("{} of {}", record.id, record.tag)).collect();
+        let mut errors = Vec::new();
+        if !self.path.exists() && !missing.is_empty() {
+            errors.push(format!("{name} is missing"));
+        } else if !missing.is_empty() {
+            errors.push(format!("{name} has no row of experiment {}", missing.join(", ")));
+        }
+        for (lines, what) in [(&found.torn, "is truncated"), (&found.repeated, "repeats another one")] {
+            errors.extend(lines.iter().map(|line| format!("line {line} of {name} {what}")));
+        }
+        errors
+    }
+
+    fn findings(&self, patients: &Patients) -> Vec<Finding> {
+        let name = self.name();
+        let found = match self.compare() {
+            Ok(found) => found,
+            Err(error) => {
+                let hint = match &error {
+                    LedgerError::NotAFile(_) | LedgerError::OtherMetric { .. } => {
+                        error.hint().map(|hint| format!("{hint}; then {REPAIR}"))
+                    }
+                    error => error.hint(),
+                };
+                return vec![Finding { hint, ..Finding::error(Area::Ledger, with_causes(&error)) }];
+            }
+        };
+        let errors = self.errors(&found, patients);
+        let error = (!errors.is_empty()).then(|| Finding::error(Area::Ledger, errors.join("; ")).hint(REPAIR));
+        let warnings = found.differing.iter().map(|(line, index)| {
+            let Record { id, tag, .. } = &self.records[*index];
+            let what = format!("line {line} of {name} contradicts the record of experiment {id} of {tag}");
+            Finding::warning(Area::Ledger, what).hint(format!("ar show {id} --tag {tag}"))
+        });
+        let mut findings: Vec<Finding> = error.into_iter().chain(warnings).collect();
+        if findings.is_empty() {
+            let foreign = match found.foreign {
+                0 => String::new(),
+                foreign => format!(", and {}", count_of(foreign, "foreign row")),
+            };
+            let what = format!("{name} has {} of ar{foreign}", count_of(found.own, "row"));
+            findings.push(Finding::ok(Area::Ledger, what));
+        }
+        findings
+    }
 }
 
 /// The names of the ledgers.
@@ -56,58 +114,18 @@ pub(crate) fn names(repo: &Repo, patients: &Patients) -> Vec<String> {
 }
 
 /// Compares the ledgers.
-pub(crate) fn inspect<'a>(repo: &Repo, patients: &'a Patients) -> Vec<Difference<'a>> {
-    Books::all(repo, patients).into_iter().flat_map(|books| differences(books, patients)).collect()
+pub(crate) fn inspect(repo: &Repo, patients: &Patients) -> Vec<Finding> {
+    Books::all(repo, patients).iter().flat_map(|books| books.findings(patients)).collect()
 }
 
-fn differences<'a>(books: Books<'a>, patients: &'a Patients) -> Vec<Difference<'a>> {
-    let name = books.name();
-    let found = match LedgerFile::compare(&books.path, &books.metric, books.dialect, &books.records) {
-        Ok(found) => found,
-        Err(error) => {
-            let hint = match &error {
-                LedgerError::NotAFile(_) | LedgerError::OtherMetric { .. } => {
-                    error.hint().map(|hint| format!("{hint}; then {REPAIR}"))
-                }
-                error => error.hint(),
-            };
-            return vec![Finding { hint, ..Finding::error(Area::Ledger, with_causes(&error)) }.into()];
+/// Rewrites the ledgers that lack rows of records, or have some twice or torn.
+pub(crate) fn repair(patients: &Patients, repairs: &mut Repairs) -> Result<(), SessionError> {
+    for books in Books::all(repairs.repo, patients) {
+        if books.compare().is_ok_and(|found| !books.errors(&found, patients).is_empty()) {
+            rebuild(&books, patients, repairs)?;
         }
-    };
-    // Its row is yet to come: the recovery of an open experiment writes it.
-    let is_open =
-        |record: &Record| patients.all().any(|facts| facts.tag == record.tag && facts.open_ids().contains(&record.id));
-    let missing: Vec<&Record> =
-        found.missing.iter().map(|&index| books.records[index]).filter(|record| !is_open(record)).collect();
-    let mut errors = Vec::new();
-    if !books.path.exists() && !missing.is_empty() {
-        errors.push(format!("{name} is missing"));
-    } else if !missing.is_empty() {
-        let names: Vec<String> = missing.iter().map(|record| format!("{} of {}", record.id, record.tag)).collect();
-        errors.push(format!("{name} has no row of experiment {}", names.join(", ")));
     }
-    for (lines, what) in [(&found.torn, "is truncated"), (&found.repeated, "repeats another one")] {
-        errors.extend(lines.iter().map(|line| format!("line {line} of {name} {what}")));
-    }
-    let warnings = found.differing.iter().map(|(line, index)| {
-        let Record { id, tag, .. } = &books.records[*index];
-        let what = format!("line {line} of {name} contradicts the record of experiment {id} of {tag}");
-        Finding::warning(Area::Ledger, what).hint(format!("ar show {id} --tag {tag}"))
-    });
-    let warnings: Vec<Finding> = warnings.collect();
-    if errors.is_empty() && warnings.is_empty() {
-        let foreign = match found.foreign {
-            0 => String::new(),
-            foreign => format!(", and {}", count_of(foreign, "foreign row")),
-        };
-        let what = format!("{name} has {} of ar{foreign}", count_of(found.own, "row"));
-        return vec![Finding::ok(Area::Ledger, what).into()];
-    }
-    let error = (!errors.is_empty()).then(|| {
-        let finding = Finding::error(Area::Ledger, errors.join("; "));
-        Difference::new(finding, move |repairs| rebuild(&books, patients, repairs))
-    });
-    error.into_iter().chain(warnings.into_iter().map(Difference::from)).collect()
+    Ok(())
 }
 
 /// Gives every record its row, and tells the journals where the rows of open experiments are.
@@ -137,6 +155,6 @@ fn rebuild(books: &Books, patients: &Patients, repairs: &mut Repairs) -> Result<
         .map(|(number, what, how)| format!("{} {how}", count_of(*number, what)))
         .collect();
     let copy = rebuilt.copy.map(|copy| format!("; the old one is in {}", copy.display())).unwrap_or_default();
-    repairs.did(format!("rewrote {}: {}{copy}", books.path.display(), parts.join(", ")));
+    repairs.done.push(format!("rewrote {}: {}{copy}", books.path.display(), parts.join(", ")));
     Ok(())
 }

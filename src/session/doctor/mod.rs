@@ -1,7 +1,7 @@
 //! Examines a session, suggests repairs, and does those that need no guess.
 //!
 //! Examining takes no lock of a session and changes nothing. Each part compares the files with the refs. It returns
-//! [`Difference`](difference::Difference)s: a [`Finding`](crate::domain::Finding) and its repair. Decisions that need no
+//! [`Difference`](difference::Difference)s: a [`Finding`](crate::domain::Finding) and what `repair` writes. Decisions that need no
 //! disk access are in [`rules`](crate::rules).
 
 mod difference;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::difference::Difference;
+use super::difference::{Difference, Repair};
 use super::facts::{Facts, REPAIR};
 use super::repository;
 use super::sessions::finding_of;
@@ -11,12 +11,11 @@ use crate::domain::{Area, CommitId, ExperimentId, Finding, Phase, experiment_nam
 use crate::git::Repo;
 use crate::session::attempt::review_tree;
 use crate::session::errors::SessionError;
-use crate::session::files::SessionRefs;
 use crate::state::Journal;
 
 /// Lists commits and working trees that are no longer needed. The repair saves the commits to refs. Finds nothing while
 /// the session is active or its journal is unreadable.
-pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
+pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<Difference> {
     if facts.holder.is_some() || repository::in_the_way(repo).is_some() || !facts.has_files() {
         return Vec::new();
     }
@@ -25,36 +24,20 @@ pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a
         Ok(found) => found,
         Err(error) => return vec![finding_of(Area::Journal, &error).into()],
     };
-    let refs = refs.into_iter().map(|LeftRef { id, name, commit }| {
+    let refs = refs.into_iter().map(|(id, name, commit)| {
         let what = format!("{name} keeps a commit of {}, which is neither open nor recorded", experiment_name(id));
         let finding = Finding::warning(Area::Refs, what).hint(format!("{REPAIR} moves it to the saved work"));
-        Difference::new(finding, move |repairs| {
-            let saved =
-                SessionRefs { repo, tag: &facts.tag }.keep_as(&format!("unfinished experiment {id}"), &commit)?;
-            repo.refs.drop_ref(&name)?;
-            repairs.did(format!("moved {name} to {saved}"));
-            Ok(())
-        })
+        Difference::new(finding, Repair::Save { id, name, commit })
     });
     let trees = trees.into_iter().map(|tree| {
         let what = format!("the working tree {} was left behind; nothing is open in it", tree.display());
-        Difference::new(Finding::warning(Area::Journal, what), move |repairs| {
-            repo.remove_kept(&tree)?;
-            repairs.did(format!("removed the working tree {}", tree.display()));
-            Ok(())
-        })
+        Difference::new(Finding::warning(Area::Journal, what), Repair::Tree(tree))
     });
     refs.chain(trees).collect()
 }
 
-/// A ref of an attempt that the journal does not have.
-struct LeftRef {
-    id: ExperimentId,
-    name: String,
-    commit: CommitId,
-}
-
-fn left_refs(repo: &Repo, facts: &Facts) -> Result<Vec<LeftRef>, SessionError> {
+/// The refs of attempts that the journal does not have, each with its experiment and commit.
+fn left_refs(repo: &Repo, facts: &Facts) -> Result<Vec<(ExperimentId, String, CommitId)>, SessionError> {
     let Some(open) = facts.known_journal().map(Journal::open_ids) else { return Ok(Vec::new()) };
     let prefix = format!("{}/open", facts.tag.ref_prefix());
     let found = repo.refs.readable_refs_under(&prefix)?.into_iter().filter_map(|(name, object)| {
@@ -62,7 +45,7 @@ fn left_refs(repo: &Repo, facts: &Facts) -> Result<Vec<LeftRef>, SessionError> {
         let is_known = open.contains(&id) || facts.refs.iter().any(|it| it.id == id);
         let commit = CommitId::new(object);
         // One that is lost has no commit that could be moved.
-        (!is_known && repo.objects.has_commit(&commit)).then_some(LeftRef { id, name, commit })
+        (!is_known && repo.objects.has_commit(&commit)).then_some((id, name, commit))
     });
     Ok(found.collect())
 }

@@ -1,11 +1,9 @@
 //! The terms of a session and its experiments.
 
-use super::difference::Difference;
+use super::difference::{Difference, Repair};
 use super::facts::{Facts, RecordRef};
 use super::repository;
 use super::sessions::finding_of;
-use super::state::keep;
-use crate::agent::task_spec;
 use crate::domain::{Area, Drift, ExperimentId, Finding, count_of, with_causes};
 use crate::git::Repo;
 use crate::rules::ignored_changes;
@@ -13,8 +11,8 @@ use crate::session::errors::SessionError;
 use crate::state::StateError;
 
 /// Compares the terms and the records of a session.
-pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
-    let mut found: Vec<Difference<'a>> =
+pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<Difference> {
+    let mut found: Vec<Difference> =
         facts.refs.iter().filter_map(|found| record(repo, facts, found)).map(Difference::from).collect();
     if repository::in_the_way(repo).is_none() && facts.has_files() {
         found.extend(contract(facts));
@@ -75,7 +73,7 @@ fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
 }
 
 /// Compares contract.json with the terms that the baseline's record has.
-fn contract(facts: &Facts) -> Option<Difference<'_>> {
+fn contract(facts: &Facts) -> Option<Difference> {
     let path = facts.folder.state().join("contract.json");
     let shown = path.display();
     let recorded = facts.recorded_terms();
@@ -113,17 +111,5 @@ fn contract(facts: &Facts) -> Option<Difference<'_>> {
             return Some(Finding::damaged(Area::Session, what).hint(hint).into());
         }
     };
-    let recorded = recorded?;
-    Some(Difference::new(Finding::error(Area::Session, what), move |repairs| {
-        let (approved, suffix, again) = match &facts.contract {
-            Ok(Some(_)) => {
-                (" as approved at the start", ".before-repair", "; repeat what was changed since on purpose")
-            }
-            _ => ("", ".damaged", ""),
-        };
-        let kept = keep(&path, suffix)?;
-        facts.folder.store_contract(&recorded, &task_spec(&recorded))?;
-        repairs.did(format!("wrote {}{approved} from the baseline's record{kept}{again}", path.display()));
-        Ok(())
-    }))
+    Some(Difference::new(Finding::error(Area::Session, what), Repair::Contract(Box::new(recorded?))))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::difference::Difference;
+use super::difference::{Difference, Repair};
 use super::facts::{Facts, RecordRef};
 use super::sessions::finding_of;
 use crate::domain::{Area, CommitId, ExperimentId, Finding, Severity, Tag, with_causes};
@@ -29,9 +29,9 @@ fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
 }
 
 /// Finds the differences between the refs of a session and the expected ones, or reports the branch if there are none.
-pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
+pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<Difference> {
     let differences = |found: Vec<Finding>| found.into_iter().map(Difference::from).collect();
-    let mut found = broken(repo, facts);
+    let mut found = broken(facts);
     found.extend(missing(facts).into_iter().map(Difference::from));
     for checked in [branch(repo, facts), saved(repo, facts).map(differences), Ok(differences(notes(repo, facts)))] {
         found.extend(checked.unwrap_or_else(|error| vec![finding_of(Area::Refs, &error).into()]));
@@ -95,7 +95,7 @@ pub(crate) fn inspect_remains(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>
     Ok(vec![finding.of(tag)])
 }
 
-fn broken<'a>(repo: &'a Repo, facts: &Facts) -> Vec<Difference<'a>> {
+fn broken(facts: &Facts) -> Vec<Difference> {
     let difference = |broken: &BrokenRef| {
         let what = match broken.is_lost {
             true => format!("the ref {} leads to an object that is gone", broken.name),
@@ -105,12 +105,7 @@ fn broken<'a>(repo: &'a Repo, facts: &Facts) -> Vec<Difference<'a>> {
             let hint = decide(&broken.name, &facts.tag_objects(&broken.name));
             return Finding::damaged(Area::Refs, what).hint(hint).into();
         };
-        let broken = broken.clone();
-        Difference::new(Finding::error(Area::Refs, what), move |repairs| {
-            let copy = repo.refs.repair_ref(&broken, &object)?;
-            repairs.did(format!("restored {} to {}; its old file is in {}", broken.name, &object[..8], copy.display()));
-            Ok(())
-        })
+        Difference::new(Finding::error(Area::Refs, what), Repair::Ref { broken: broken.clone(), object })
     };
     facts.broken.iter().map(difference).collect()
 }
@@ -142,7 +137,7 @@ fn missing(facts: &Facts) -> Vec<Finding> {
     facts.lost_ids().into_iter().filter(|id| !broken.contains(id)).map(finding).collect()
 }
 
-fn branch<'a>(repo: &'a Repo, facts: &'a Facts) -> Result<Vec<Difference<'a>>, SessionError> {
+fn branch(repo: &Repo, facts: &Facts) -> Result<Vec<Difference>, SessionError> {
     let branch = facts.tag.branch_ref();
     let (Some(judged), Some(expected)) = (facts.tip(repo)?, facts.expected_tip()) else { return Ok(Vec::new()) };
     let name = facts.tag.branch();
@@ -162,11 +157,7 @@ fn branch<'a>(repo: &'a Repo, facts: &'a Facts) -> Result<Vec<Difference<'a>>, S
         Tip::Missing if facts.refs.is_empty() => {}
         Tip::Missing => {
             let finding = Finding::error(Area::Refs, format!("the branch {name} is missing"));
-            found.push(Difference::new(finding, move |repairs| {
-                repo.refs.create_branch(&facts.tag.branch_ref(), &expected, "autoresearch: repair")?;
-                repairs.did(format!("recreated the branch {} at {}", facts.tag.branch(), expected.short(8)));
-                Ok(())
-            }));
+            found.push(Difference::new(finding, Repair::Branch(expected.clone())));
         }
         Tip::Unrecorded => {
             let tip = tip.unwrap_or_else(|| expected.clone());

@@ -2,19 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
-use super::difference::Repairs;
+use super::difference::Repair;
 use super::examine::{Examination, examine};
 use super::facts::Facts;
 use super::repository::in_the_way;
 use super::sessions::{Part, Patients};
 use super::{entries, ledger, open_refs, records, refs, shared, state};
+use crate::agent::task_spec;
 use crate::domain::{Asked, Clock, Tag};
 use crate::exec::{Job, may_be_held};
+use crate::fs::{copy_beside, read_regular};
 use crate::git::{LockOwner, Repo};
 use crate::session::errors::SessionError;
-use crate::session::files::{exclude_own, refuse_elsewhere};
-use crate::session::store::AGENT;
-use crate::state::{SessionFolder, lock_all, refuse_held};
+use crate::session::files::{SessionRefs, exclude_own, refuse_elsewhere, remove_file};
+use crate::session::store::{AGENT, Remains, rebuilt_journal};
+use crate::session::wait::guardian_lines;
+use crate::state::{EventLog, Journal, Memory, PROGRESS, SessionFolder, drop_damaged_lines, lock_all, refuse_held};
 
 /// Mends what can be mended without a guess, and looks again; see [`examine`].
 ///
@@ -40,27 +43,124 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
         folder.create()?;
     }
     let held = lock_all(&folders, repo.git_dir())?;
-    let mut repairs = Repairs { done: Vec::new(), clock };
+    let mut repairs = Repairs { repo: &repo, clock, done: Vec::new() };
     locks(&repo, &mut repairs.done)?;
     for facts in sessions() {
         agents_locks(&repo, facts, &mut repairs.done)?;
     }
     entries::repair_head(&repo, sessions(), &mut repairs.done)?;
-    entries::repair(&repo, &mut repairs.done)?;
     // Each part may restore facts that the next parts need, such as the contract, so they are read again.
     let parts: [Part; 5] = [records::inspect, refs::inspect, records::inspect, state::inspect, open_refs::inspect];
     for part in parts {
-        let patients = Patients::find_held(&repo, tag)?;
-        repairs.remove(patients.compare(&repo, part))?;
+        repairs.remove(&Patients::find_held(&repo, tag)?, part)?;
     }
     let patients = Patients::find_held(&repo, tag)?;
-    repairs.remove(ledger::inspect(&repo, &patients))?;
-    repairs.remove(shared::inspect(&repo))?;
+    ledger::repair(&patients, &mut repairs)?;
+    shared::repair(&mut repairs)?;
     if !repairs.done.is_empty() {
         exclude_own(&repo, &ledger::names(&repo, &patients))?;
     }
     drop(held);
     Ok(Examination { repaired: repairs.done, ..examine(dir, tag, asked)? })
+}
+
+/// The repairs of a repository.
+pub(super) struct Repairs<'a> {
+    pub(super) repo: &'a Repo,
+    pub(super) clock: Clock,
+    /// One sentence per repair.
+    pub(super) done: Vec<String>,
+}
+
+impl Repairs<'_> {
+    /// Removes the differences of a part of each session that is meant. Nobody else must be active.
+    fn remove(&mut self, patients: &Patients, part: Part) -> Result<(), SessionError> {
+        for facts in patients.sessions() {
+            for repair in part(self.repo, facts).into_iter().filter_map(|found| found.repair) {
+                let done = self.apply(facts, repair)?;
+                self.done.push(done);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does a repair of a session; returns a sentence.
+    fn apply(&self, facts: &Facts, repair: Repair) -> Result<String, SessionError> {
+        let (repo, state, now) = (self.repo, facts.folder.state(), self.clock.now());
+        Ok(match repair {
+            Repair::Ref { broken, object } => {
+                let copy = repo.refs.repair_ref(&broken, &object)?;
+                format!("restored {} to {}; its old file is in {}", broken.name, &object[..8], copy.display())
+            }
+            Repair::Branch(at) => {
+                repo.refs.create_branch(&facts.tag.branch_ref(), &at, "autoresearch: repair")?;
+                format!("recreated the branch {} at {}", facts.tag.branch(), at.short(8))
+            }
+            Repair::Contract(recorded) => {
+                let path = state.join("contract.json");
+                let (approved, suffix, again) = match &facts.contract {
+                    Ok(Some(_)) => {
+                        (" as approved at the start", ".before-repair", "; repeat what was changed since on purpose")
+                    }
+                    _ => ("", ".damaged", ""),
+                };
+                let kept = keep(&path, suffix)?;
+                facts.folder.store_contract(&recorded, &task_spec(&recorded))?;
+                format!("wrote {}{approved} from the baseline's record{kept}{again}", path.display())
+            }
+            Repair::Journal => {
+                let path = state.join(PROGRESS);
+                let kept = keep(&path, ".damaged")?;
+                let tip = repo.refs.branch(&facts.tag.branch_ref())?;
+                let (contract, end) = (facts.terms(), EventLog::new(&facts.folder.logs()).last_end());
+                let remains = Remains { contract: contract.as_ref(), end, worktree: repo.worktree() };
+                let rebuilt = rebuilt_journal(facts.history(), &remains, tip.as_ref(), now);
+                Journal { guardian_lines: guardian_lines(repo, &facts.tag), ..rebuilt }.write(&state, now)?;
+                format!("wrote {} from the records, with no experiment open{kept}", path.display())
+            }
+            Repair::Memory(path) if path.starts_with(facts.folder.logs()) => {
+                let copy = drop_damaged_lines(&path)?;
+                let kept = copy.map(|copy| format!("; the old one is in {}", copy.display())).unwrap_or_default();
+                format!("dropped the damaged lines of {}{kept}", path.display())
+            }
+            Repair::Memory(path) => {
+                let kept = keep(&path, ".damaged")?;
+                remove_file(&path)?;
+                if facts.is_complete() {
+                    Memory::new(&state).create(facts.history().records())?;
+                }
+                match path.exists() {
+                    true => format!("wrote {} from the records{kept}", path.display()),
+                    false => format!("removed the damaged {}{kept}", path.display()),
+                }
+            }
+            Repair::RunFile(path) => {
+                let kept = keep(&path, ".damaged")?;
+                remove_file(&path)?;
+                format!("removed the damaged {}{kept}; the run counts as lost", path.display())
+            }
+            Repair::Save { id, name, commit } => {
+                let refs = SessionRefs { repo, tag: &facts.tag };
+                let saved = refs.keep_as(&format!("unfinished experiment {id}"), &commit)?;
+                repo.refs.drop_ref(&name)?;
+                format!("moved {name} to {saved}")
+            }
+            Repair::Tree(tree) => {
+                repo.remove_kept(&tree)?;
+                format!("removed the working tree {}", tree.display())
+            }
+        })
+    }
+}
+
+/// Copies what is at `path` to a free name beside it; gives a clause that names the copy, nothing if nothing is there.
+fn keep(path: &Path, suffix: &str) -> Result<String, SessionError> {
+    if !path.exists() {
+        return Ok(String::new());
+    }
+    let failed = |source| SessionError::Io { action: "read", path: path.to_owned(), source };
+    let bytes = read_regular(path).map_err(failed)?;
+    Ok(format!("; the old one is in {}", copy_beside(path, &bytes, suffix)?.display()))
 }
 
 /// Removes the locks that killed processes of this program left behind.

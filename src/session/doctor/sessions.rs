@@ -12,7 +12,7 @@ use crate::state::SEE_DOCTOR;
 const LOOK: &str = "inspect with `git fsck --full` and decide what to keep of the repository";
 
 /// A part of a session.
-pub(crate) type Part = for<'a> fn(&'a Repo, &'a Facts) -> Vec<Difference<'a>>;
+pub(crate) type Part = fn(&Repo, &Facts) -> Vec<Difference>;
 
 /// The sessions that are looked at, and all others.
 #[derive(Debug)]
@@ -53,10 +53,9 @@ impl Patients {
         Ok(patients)
     }
 
-    /// Compares a part of each session that is meant with what its refs tell.
-    pub(crate) fn compare<'a>(&'a self, repo: &'a Repo, part: Part) -> Vec<Difference<'a>> {
-        let sessions = self.meant.iter().filter(|facts| !facts.is_remains());
-        sessions.flat_map(|facts| part(repo, facts).into_iter().map(|found| found.of(&facts.tag))).collect()
+    /// The sessions that are meant and of which more than remains is left.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = &Facts> {
+        self.meant.iter().filter(|facts| !facts.is_remains())
     }
 
     /// All sessions, those that are meant first.

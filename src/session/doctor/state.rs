@@ -1,31 +1,26 @@
 //! The state folder: journal, memory files, event logs, runs, and who is at work.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::difference::{Difference, Repairs};
+use super::difference::{Difference, Repair};
 use super::facts::{DECIDE_FIRST, Facts, REPAIR};
 use super::repository;
 use super::sessions::finding_of;
 use crate::domain::{Area, ExperimentId, Finding, count_of, experiment_name, list, shell_word, with_causes};
 use crate::exec::{Executor, Exit, JobFiles, Started};
-use crate::fs::{copy_beside, move_command, read_regular, write_atomic};
+use crate::fs::{move_command, read_regular};
 use crate::git::{Repo, Untracked};
 use crate::rules::Tip;
 use crate::session::errors::SessionError;
-use crate::session::files::remove_file;
 use crate::session::store::contradiction::contradiction;
-use crate::session::store::{RUN, Remains, rebuilt_journal, trouble_text};
-use crate::session::wait::guardian_lines;
-use crate::state::{
-    EVENT_LOGS, EventLog, ITERATIONS, Journal, MEMORY_FILES, Memory, OpenExperiment, StateError, UNTRACKED, read_json,
-};
+use crate::session::store::{RUN, trouble_text};
+use crate::state::{EVENT_LOGS, Journal, MEMORY_FILES, OpenExperiment, StateError, UNTRACKED, read_json};
 
 /// Compares the state folder of a session.
-pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
+pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<Difference> {
     let mut found = Vec::new();
     // Another part reports a non-directory at the folder's path.
     if repository::in_the_way(repo).is_none() && facts.has_files() {
@@ -53,12 +48,12 @@ pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a
     found
 }
 
-fn journal<'a>(repo: &'a Repo, facts: &'a Facts) -> Result<Vec<Difference<'a>>, SessionError> {
+fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<Difference>, SessionError> {
     let path = facts.folder.state().join("progress.json");
     let mut found = Vec::new();
     match &facts.journal {
         Ok(Some(journal)) => found.extend(open(repo, facts, journal)),
-        Ok(None) | Err(StateError::Json { .. }) => found.push(lost_journal(repo, facts, path)?),
+        Ok(None) | Err(StateError::Json { .. }) => found.push(lost_journal(repo, facts, &path)?),
         Err(error) => {
             found.push(Finding { hint: error.hint(), ..Finding::error(Area::Journal, with_causes(error)) }.into());
         }
@@ -81,7 +76,7 @@ pub(crate) fn unknown_runs(facts: &Facts, open: &[ExperimentId], then: &str) -> 
 
 /// A journal that is gone, and what that means for an experiment that may have been open. It is written anew with none,
 /// unless a run goes on, or the branch is at a commit that is not recorded or not settled.
-fn lost_journal<'a>(repo: &'a Repo, facts: &'a Facts, path: PathBuf) -> Result<Difference<'a>, SessionError> {
+fn lost_journal(repo: &Repo, facts: &Facts, path: &Path) -> Result<Difference, SessionError> {
     let shown = path.display();
     let what = if facts.journal.is_ok() { format!("{shown} is missing") } else { format!("cannot parse {shown}") };
     let is_changed = || repo.working_tree.changes().is_ok_and(|changes| !changes.tracked.is_empty());
@@ -103,17 +98,7 @@ fn lost_journal<'a>(repo: &'a Repo, facts: &'a Facts, path: PathBuf) -> Result<D
     if !facts.is_complete() || !is_between || !going_on(facts).is_empty() {
         return Ok(finding.into());
     }
-    Ok(Difference::new(finding, move |repairs| {
-        let kept = keep(&path, ".damaged")?;
-        let now = repairs.clock.now();
-        let tip = repo.refs.branch(&facts.tag.branch_ref())?;
-        let (contract, end) = (facts.terms(), EventLog::new(&facts.folder.logs()).last_end());
-        let remains = Remains { contract: contract.as_ref(), end, worktree: repo.worktree() };
-        let rebuilt = rebuilt_journal(facts.history(), &remains, tip.as_ref(), now);
-        Journal { guardian_lines: guardian_lines(repo, &facts.tag), ..rebuilt }.write(&facts.folder.state(), now)?;
-        repairs.did(format!("wrote {} from the records, with no experiment open{kept}", path.display()));
-        Ok(())
-    }))
+    Ok(Difference::new(finding, Repair::Journal))
 }
 
 /// The experiments whose runs go on, with the process that looks after each.
@@ -131,8 +116,8 @@ fn going_on(facts: &Facts) -> Vec<(ExperimentId, Option<u32>)> {
 }
 
 /// The attempts that are open.
-fn open<'a>(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Difference<'a>> {
-    let mut found: Vec<Difference<'a>> = Vec::new();
+fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Difference> {
+    let mut found: Vec<Difference> = Vec::new();
     let path = facts.folder.state().join("progress.json");
     let shell = shell_word(&path);
     let decide = |what: String| {
@@ -177,12 +162,7 @@ fn open<'a>(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Difference<'a>
     }
     found.extend(torn.into_iter().map(|path| {
         let what = format!("cannot parse {}", path.display());
-        Difference::new(Finding::error(Area::Journal, what), move |repairs| {
-            let kept = keep(&path, ".damaged")?;
-            remove_file(&path)?;
-            repairs.did(format!("removed the damaged {}{kept}; the run counts as lost", path.display()));
-            Ok(())
-        })
+        Difference::new(Finding::error(Area::Journal, what), Repair::RunFile(path))
     }));
     found
 }
@@ -199,7 +179,7 @@ fn torn_run_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Compares the files of memory and logs: those that the records tell are there, and all that are there can be parsed.
-fn memory(facts: &Facts) -> Vec<Difference<'_>> {
+fn memory(facts: &Facts) -> Vec<Difference> {
     let state = facts.folder.state();
     let logs = EVENT_LOGS.iter().map(|name| facts.folder.logs().join(name));
     let paths = MEMORY_FILES.iter().chain(&[UNTRACKED]).map(|name| state.join(name)).chain(logs);
@@ -217,9 +197,10 @@ fn memory(facts: &Facts) -> Vec<Difference<'_>> {
             Err(_) => return None,
         };
         let finding = Finding::error(Area::Journal, what);
-        Some(match path.exists() || facts.is_complete() {
-            true => Difference::new(finding, move |repairs| restore(facts, &path, repairs)),
-            false => finding.hint(DECIDE_FIRST).into(),
+        let is_from_records = MEMORY_FILES.iter().any(|name| path.ends_with(name));
+        Some(match is_from_records && !facts.is_complete() {
+            true => finding.hint(DECIDE_FIRST).into(),
+            false => Difference::new(finding, Repair::Memory(path)),
         })
     };
     paths.filter_map(difference).collect()
@@ -232,68 +213,14 @@ fn is_log(path: &Path) -> bool {
 /// The lines of a log that are not JSON; one for another file that cannot be parsed.
 fn bad_lines(path: &Path, bytes: &[u8]) -> usize {
     match is_log(path) {
-        true => bytes.split(is_end).filter(|line| !line.is_empty() && !is_json(line)).count(),
+        true => bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && !is_json(line)).count(),
         false if path.ends_with(UNTRACKED) => usize::from(serde_json::from_slice::<Untracked>(bytes).is_err()),
         false => usize::from(!is_json(bytes)),
     }
 }
 
-fn is_end(byte: &u8) -> bool {
-    *byte == b'\n'
-}
-
 fn is_json(bytes: &[u8]) -> bool {
     serde_json::from_slice::<Value>(bytes).is_ok()
-}
-
-/// Writes a file of memory or a log anew: the lines of a log that can be parsed, else what the records tell.
-fn restore(facts: &Facts, path: &Path, repairs: &mut Repairs) -> Result<(), SessionError> {
-    let shown = path.display();
-    let kept = keep(path, ".damaged")?;
-    if is_log(path) && path.exists() {
-        let old = read_regular(path).map_err(failed("read", path))?;
-        let lines: Vec<&[u8]> = old.split(is_end).filter(|line| is_json(line)).collect();
-        write_atomic(path, &lines.iter().flat_map(|line| [line, &b"\n"[..]]).collect::<Vec<_>>().concat())?;
-        repairs.did(format!("dropped the damaged lines of {shown}{kept}"));
-        return log_last_iteration(facts, path, &lines);
-    }
-    remove_file(path)?;
-    if facts.is_complete() {
-        Memory::new(&facts.folder.state()).create(facts.history().records())?;
-    }
-    repairs.did(match path.exists() {
-        true => format!("wrote {shown} from the records{kept}"),
-        false => format!("removed the damaged {shown}{kept}"),
-    });
-    Ok(())
-}
-
-/// Writes the line of the last experiment into the log of iterations, if that was the one that was cut off.
-fn log_last_iteration(facts: &Facts, path: &Path, lines: &[&[u8]]) -> Result<(), SessionError> {
-    let of = |line: &&[u8]| serde_json::from_slice::<Value>(line).ok().map(|line| line["experiment"].clone());
-    if path.ends_with(ITERATIONS)
-        && let Some(journal) = facts.known_journal()
-        && let Some(iteration) = journal.last_iteration(facts.history())
-        && let last = iteration.experiment.map(ExperimentId::number)
-        && !lines.iter().filter_map(of).any(|experiment| last.is_some_and(|last| experiment == last))
-    {
-        Memory::new(&facts.folder.state()).log_iteration(&iteration)?;
-    }
-    Ok(())
-}
-
-/// Copies what is at `path` to a free name beside it; gives a clause that names the copy, nothing if nothing is there.
-pub(crate) fn keep(path: &Path, suffix: &str) -> Result<String, SessionError> {
-    if !path.exists() {
-        return Ok(String::new());
-    }
-    let bytes = read_regular(path).map_err(failed("read", path))?;
-    Ok(format!("; the old one is in {}", copy_beside(path, &bytes, suffix)?.display()))
-}
-
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SessionError {
-    let path = path.to_owned();
-    move |source| SessionError::Io { action, path, source }
 }
 
 /// The runs of recorded experiments whose folders are gone, and their logs with them.
