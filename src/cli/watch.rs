@@ -14,7 +14,7 @@ use autoresearch::domain::{Clock, GpuLoad, Tag, with_causes};
 use autoresearch::exec::GpuMonitor;
 use autoresearch::git::Repo;
 use autoresearch::guardian::GuardianError;
-use autoresearch::report::{Overview, Scene, Screen, Scroll, SessionStatus, draw, fit};
+use autoresearch::report::{Report, Scene, Screen, Scroll, SessionStatus, draw, fit};
 use autoresearch::session::{Lookout, SessionError};
 use autoresearch::state::user_folder;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
@@ -211,8 +211,8 @@ struct View<'a> {
     lookout: Lookout<'a>,
     gpus: GpuMonitor,
     loads: Vec<GpuLoad>,
-    /// The last status that was read, and the values computed from it.
-    seen: Option<(SessionStatus, Overview)>,
+    /// The last status that was read, and the analysis of its records.
+    seen: Option<(SessionStatus, Report)>,
     log: Vec<String>,
     scroll: Scroll,
     /// The reason that nothing newer was read, if any.
@@ -251,11 +251,11 @@ impl Shown for View<'_> {
         };
         self.trouble = None;
         self.log = status.log.as_ref().map(|log| self.lookout.last_lines(log)).unwrap_or_default();
-        let overview = match self.seen.take() {
-            Some((_, overview)) if overview.is_of(&status) => overview,
-            _ => Overview::of(&status),
+        let report = match self.seen.take() {
+            Some((_, report)) if report.is_of(&status.history) => report,
+            _ => status.report(),
         };
-        self.seen = Some((status, overview));
+        self.seen = Some((status, report));
     }
 
     fn scroll(&mut self, rows: isize, page: usize) {
@@ -267,8 +267,8 @@ impl Shown for View<'_> {
     fn screen(&mut self, width: u16, height: u16) -> Screen {
         let trouble = self.trouble.as_deref();
         match &self.seen {
-            Some((status, overview)) => {
-                let scene = Scene { status, overview, log: &self.log, gpus: &self.loads, trouble };
+            Some((status, report)) => {
+                let scene = Scene { status, report, log: &self.log, gpus: &self.loads, trouble };
                 let screen = draw(&scene, self.scroll, width, height, output::glyphs());
                 self.scroll = screen.scroll;
                 screen

@@ -2,14 +2,13 @@
 
 use serde::Serialize;
 
+use super::analysis::{Details, Report};
 use super::artifact::{ArtifactData, artifact_name};
 use super::chart::{Mark, Panel};
-use super::found::{Details, Report};
 use super::grid::{Align, Grid, text};
 use super::sections::Section;
-use super::sources::Sources;
-use crate::domain::{Axis, COMPOSITE, Composite, Contract, Form};
-use crate::rules::{self, AxisValues, History, KeptStep, axis_values, bring, brought, four_decimals, in_form};
+use crate::domain::{Axis, COMPOSITE, Composite, Form};
+use crate::rules::{self, AxisValues, bring, brought, four_decimals, in_form};
 
 /// Statistics of an axis over a session's experiments, without the baseline. Its values are mapped to 0..1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -33,32 +32,6 @@ pub(super) struct AxisCourse<'a> {
 }
 
 impl Report {
-    /// The same with the axes of each experiment, which `history` has, as the session's terms name them, and the value from
-    /// which on those terms keep.
-    #[must_use]
-    pub fn with_axes(mut self, contract: Option<&Contract>, history: &History) -> Report {
-        let composite = contract.and_then(|contract| contract.composite.as_ref());
-        if let Some(composite) = composite {
-            for (record, details) in history.records().iter().zip(&mut self.details) {
-                details.axes = Some(axis_values(composite, &record.metrics));
-            }
-        }
-        if let Some(contract) = contract {
-            for (artifact, details) in ArtifactData::course(contract, history).into_iter().zip(&mut self.details) {
-                details.artifact = artifact;
-            }
-        }
-        self.composite = composite.cloned();
-        self.sources = Sources::of(history.records());
-        let start = self.baseline().and_then(|point| point.value.as_ref());
-        self.keep_above = contract.and_then(|contract| Some(contract.keep_above.as_ref()?.value(start)));
-        if self.keep_above.is_some() {
-            // None of them had to be better than another.
-            self.summary.kept.iter_mut().for_each(KeptStep::forget_gain);
-        }
-        self
-    }
-
     /// The artifact as it was after each experiment.
     pub(super) fn artifact(&self) -> Vec<Option<ArtifactData>> {
         self.details.iter().map(|details| details.artifact.clone()).collect()

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
+use super::analysis::Report;
 use super::chart::Glyphs;
-use super::found::Report;
 use super::grid::Format;
 use super::render::{fact, render_report};
 use super::session_status::SessionStatus;

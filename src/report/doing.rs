@@ -19,7 +19,7 @@ impl SessionStatus {
         let name = self.open().map_or("an experiment".into(), |open| experiment_name(open.id));
         let what = match self.activity {
             Activity::Waiting => match &self.outage {
-                Some(outage) => format!("waiting: {}, until {}", outage.outage.kind, moment_text(outage.again)),
+                Some(outage) => format!("waiting: {}, until {}", outage.kind, moment_text(outage.again)),
                 None => "waiting for the agent".into(),
             },
             Activity::Paused => {

@@ -1,6 +1,6 @@
 //! A session in one look.
 
-use super::found::{Report, Times};
+use super::analysis::{Report, Times};
 use crate::domain::{count_of, one_line, two_digits};
 use crate::rules::{Point, format_gain};
 

@@ -1,63 +1,72 @@
 //! A report as a JSON document; docs/report.md says what each field is.
 
-use serde::ser::SerializeMap;
+use std::collections::BTreeMap;
+
 use serde::{Serialize, Serializer};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::analysis::{Details, Report, Times};
+use super::artifact::ArtifactData;
+use super::axes::AxisCourse;
+use super::cost::Cost;
 use super::each::Each;
-use super::found::{Details, Report};
-use super::sections;
-use crate::domain::FORMAT_VERSION;
-use crate::rules::Point;
+use super::sources::Sources;
+use crate::domain::{Direction, EnvironmentChange, ExperimentId, FORMAT_VERSION, FailureClass, Tokens, VerifiedPair};
+use crate::rules::{
+    Check, Counts, DirectionResult, Miss, Patterns, Point, Slots, Spread, TimeSplit, WallCounts, Warning,
+    environment_changes,
+};
 
-/// Written field by field, so that a document of a million experiments is never in memory.
-impl Serialize for Report {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let summary = &self.summary;
-        let mut fields = serializer.serialize_map(None)?;
-        fields.serialize_entry("version", &FORMAT_VERSION)?;
-        fields.serialize_entry("headline", &self.headline())?;
-        fields.serialize_entry("tag", &self.tag)?;
-        fields.serialize_entry("metric", &self.metric)?;
-        fields.serialize_entry("direction", &self.direction)?;
-        fields.serialize_entry("counts", &self.counts)?;
-        fields.serialize_entry("baseline", &self.baseline())?;
-        fields.serialize_entry("best", &self.best())?;
-        fields.serialize_entry("artifacts", &self.artifacts)?;
-        fields.serialize_entry("gain", &summary.gain)?;
-        fields.serialize_entry("relative_gain", &summary.relative_gain)?;
-        fields.serialize_entry("keep_rate", &summary.keep_rate)?;
-        sections::failed_fields(self, &mut fields)?;
-        fields.serialize_entry("longest_streak", &summary.longest_streak)?;
-        let streak = summary.streak.map(|(first, last)| [self.points[first].id, self.points[last].id]);
-        fields.serialize_entry("streak", &streak)?;
-        fields.serialize_entry("times", &self.times)?;
-        fields.serialize_entry("slots", &self.slots)?;
-        fields.serialize_entry("gain_per_experiment", &self.gain_per_experiment())?;
-        fields.serialize_entry("gain_per_gpu_hour", &self.gain_per_gpu_hour())?;
-        fields.serialize_entry("time_split", &self.time_split)?;
-        fields.serialize_entry("cost", &self.cost())?;
-        fields.serialize_entry("tokens", &self.spent.tokens)?;
-        fields.serialize_entry("flagged", &self.flagged)?;
-        fields.serialize_entry("ended", &self.ended)?;
-        sections::fields(self, &mut fields)?;
-        if self.details.is_empty() {
-            fields.serialize_entry("experiments", &Each(|| self.points.iter()))?;
-        } else {
-            fields.serialize_entry("experiments", &Each(|| self.recorded()))?;
-        }
-        fields.serialize_entry("assumed", &self.assumed)?;
-        let unread = || self.unread.iter().map(|(line, why)| json!({"line": line, "why": why}));
-        fields.serialize_entry("unread", &Each(unread))?;
-        fields.end()
-    }
-}
-
-impl Report {
-    fn recorded(&self) -> impl Iterator<Item = impl Serialize> {
-        let recorded = self.points.iter().zip(&self.details);
-        recorded.map(|(point, details)| Recorded { point, details })
-    }
+/// The document. Its long lists are iterators, so that one of a million experiments is never in memory.
+#[derive(Serialize)]
+struct Document<'a, Kept, Experiments, Unread> {
+    version: u32,
+    headline: String,
+    tag: &'a Option<String>,
+    metric: &'a Option<String>,
+    direction: Direction,
+    counts: Counts,
+    baseline: Option<&'a Point>,
+    best: Option<&'a Point>,
+    artifacts: &'a Option<String>,
+    gain: Option<f64>,
+    relative_gain: Option<f64>,
+    keep_rate: Option<f64>,
+    failures: &'a BTreeMap<FailureClass, u32>,
+    failed: Vec<Value>,
+    longest_streak: u32,
+    streak: Option<[ExperimentId; 2]>,
+    times: Option<Times>,
+    slots: Option<Slots>,
+    gain_per_experiment: Option<f64>,
+    gain_per_gpu_hour: Option<f64>,
+    time_split: Option<TimeSplit>,
+    cost: Option<Cost>,
+    tokens: Option<Tokens>,
+    flagged: &'a [ExperimentId],
+    ended: &'a Option<String>,
+    kept: Kept,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    directions: Option<&'a [DirectionResult]>,
+    patterns: &'a Option<Patterns>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    axes: Option<Vec<AxisCourse<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifact: Option<&'a ArtifactData>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sources: Option<Sources>,
+    near_misses: Value,
+    spread: &'a Option<Spread>,
+    checks: &'a [Check],
+    environment_changes: Vec<EnvironmentChange>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tainted_runs: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sandbox: Option<WallCounts>,
+    warnings: &'a [Warning],
+    experiments: Experiments,
+    assumed: &'a [String],
+    unread: Unread,
 }
 
 /// One experiment with all that is known of it.
@@ -66,5 +75,120 @@ struct Recorded<'a> {
     #[serde(flatten)]
     point: &'a Point,
     #[serde(flatten)]
-    details: &'a Details,
+    details: Option<&'a Details>,
+}
+
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (summary, facts, records) = (&self.summary, &self.facts, self.history.records());
+        let directions = self.patterns.as_ref().map(|patterns| patterns.directions.as_slice());
+        let tainted_runs = records.iter().map(|record| record.tainted_runs()).sum();
+        let details = || self.details.iter().map(Some).chain(std::iter::repeat(None));
+        let document = Document {
+            version: FORMAT_VERSION,
+            headline: self.headline(),
+            tag: &self.tag,
+            metric: &self.metric,
+            direction: self.direction,
+            counts: self.counts,
+            baseline: self.baseline(),
+            best: self.best(),
+            artifacts: &self.artifacts,
+            gain: summary.gain,
+            relative_gain: summary.relative_gain,
+            keep_rate: summary.keep_rate,
+            failures: &summary.failures,
+            failed: self.failed(),
+            longest_streak: summary.longest_streak,
+            streak: summary.streak.map(|(first, last)| [self.points[first].id, self.points[last].id]),
+            times: self.times,
+            slots: self.slots,
+            gain_per_experiment: self.gain_per_experiment(),
+            gain_per_gpu_hour: self.gain_per_gpu_hour(),
+            time_split: self.time_split,
+            cost: self.cost(),
+            tokens: self.spent.tokens,
+            flagged: &facts.flagged,
+            ended: &facts.ended,
+            kept: Each(|| self.kept()),
+            directions: directions.filter(|directions| !directions.is_empty()),
+            patterns: &self.patterns,
+            axes: self.composite.as_ref().map(|_| self.axes()),
+            artifact: self.details.iter().rev().find_map(|details| details.artifact.as_ref()),
+            sources: self.sources(),
+            near_misses: json!({"margin": self.margin, "experiments": self.near_misses()}),
+            spread: &self.spread,
+            checks: &facts.checks,
+            environment_changes: environment_changes(records),
+            tainted_runs: Some(tainted_runs).filter(|runs| *runs > 0),
+            sandbox: WallCounts::of(records),
+            warnings: &self.warnings,
+            experiments: Each(|| self.points.iter().zip(details()).map(|(point, details)| Recorded { point, details })),
+            assumed: &self.assumed,
+            unread: Each(|| self.unread.iter().map(|(line, why)| json!({"line": line, "why": why}))),
+        };
+        document.serialize(serializer)
+    }
+}
+
+impl Report {
+    fn kept(&self) -> impl Iterator<Item = impl Serialize> {
+        self.summary.kept.iter().map(|step| {
+            let (point, details) = (&self.points[step.index], self.details.get(step.index));
+            let verified = |pair: &VerifiedPair| {
+                let VerifiedPair { a, runs, difference, low, high, level, better, .. } = pair;
+                json!({
+                    "a": a, "runs": runs, "difference": difference, "low": low, "high": high, "level": level,
+                    "better": better,
+                })
+            };
+            json!({
+                "id": point.id,
+                "commit": point.commit,
+                "value": point.value.as_ref().map(|number| number.value),
+                "gain": step.gain,
+                "relative_gain": step.relative_gain,
+                "share": step.share,
+                "replaced_by": details.and_then(|details| details.replaced_by),
+                "gain_alone": details.and_then(|details| details.gain_alone),
+                "keeps": step.keeps,
+                "gpu_hours": details.and_then(|details| details.hours),
+                "confounds": details.map_or(&[][..], |details| &details.confounds),
+                "verified":
+                    self.verified(step.index, step.over).or(self.verified(step.index, self.baseline)).map(verified),
+                "description": point.description,
+            })
+        })
+    }
+
+    fn near_misses(&self) -> Vec<Value> {
+        let miss = |miss: &Miss| {
+            let point = &self.points[miss.index];
+            json!({
+                "id": point.id,
+                "commit": point.commit,
+                "value": point.value.as_ref().map(|number| number.value),
+                "had_to_beat": self.points[miss.rival].id,
+                "gain": miss.gain,
+                "reason": point.reason,
+                "description": point.description,
+            })
+        };
+        self.misses.iter().map(miss).collect()
+    }
+
+    fn failed(&self) -> Vec<Value> {
+        let summary = &self.summary;
+        let class = |(class, count): (&FailureClass, &u32)| {
+            let newest = summary.examples.get(class).map(|index| &self.points[*index]);
+            json!({
+                "class": class,
+                "count": count,
+                "newest": newest.map(|point| point.id),
+                "reason": newest.map(|point| &point.reason),
+                "excerpt": newest.map(|point| &point.excerpt),
+            })
+        };
+        summary.failures.iter().map(class).collect()
+    }
 }

@@ -1,11 +1,11 @@
 //! The slots, seats and attempts of a session that makes several experiments at once.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::grid::{Align, Grid, text};
 use super::session_status::SessionStatus;
-use crate::domain::{ExperimentId, Phase, clock_time, exact_time, moment_text, one_line, percent_text};
-use crate::rules::{Activity, LaneStatus, OpenStatus, Trial, listed};
+use crate::domain::{ExperimentId, Phase, clock_time, moment_text, one_line, percent_text};
+use crate::rules::{Activity, LaneStatus, LanesStatus, OpenStatus, Trial, listed};
 
 impl SessionStatus {
     /// Describes the activity of several attempts as a clause; `None` for fewer than two.
@@ -43,7 +43,7 @@ impl SessionStatus {
                 let again = meant(&|open| open.phase == Phase::Checking);
                 told.extend(again.iter().map(|open| format!("running {}", one_line(&open.description))));
                 if let Some(outage) = &self.outage {
-                    told.push(format!("agents wait: {}, until {}", outage.outage.kind, moment_text(outage.again)));
+                    told.push(format!("agents wait: {}, until {}", outage.kind, moment_text(outage.again)));
                 }
                 if told.is_empty() { "between two experiments".to_owned() } else { told.join("; ") }
             }
@@ -148,57 +148,39 @@ pub(super) fn lanes_grid(status: &SessionStatus) -> Grid {
 }
 
 /// The step in a slot or seat, in a word.
-fn phase_word(phase: Option<Phase>) -> &'static str {
+fn phase_word(phase: Phase) -> &'static str {
     match phase {
-        None => "idle",
-        Some(Phase::Guarding) => "guards",
-        Some(Phase::Confirming) => "confirming",
-        Some(Phase::Proposing) => "agent",
-        Some(Phase::Reviewing) => "review",
-        Some(_) => "running",
+        Phase::Idle => "idle",
+        Phase::Guarding => "guards",
+        Phase::Confirming => "confirming",
+        Phase::Proposing => "agent",
+        Phase::Reviewing => "review",
+        _ => "running",
     }
 }
 
-/// An open attempt in the JSON document.
-pub(super) fn open_json(open: &OpenStatus) -> Value {
-    json!({
-        "id": open.id,
-        "description": open.description,
-        "phase": open.phase,
-        "slot": open.slot,
-        "seat": open.seat,
-        "trial": open.trial,
-        "since": open.since.map(exact_time),
-        "elapsed": open.elapsed,
-        "deadline": open.deadline,
-        "newest": open.newest.as_ref().map(|number| number.value),
-        "fresh": open.fresh,
-        "tainted": open.tainted,
-        "queued": open.queued,
-    })
-}
-
 /// A slot in the JSON document.
-pub(super) fn slot_json(slot: u32, lane: &LaneStatus) -> Value {
-    let mut fields = lane_json("slot", slot, lane);
-    fields["gpu"] = json!(lane.gpu);
-    fields
+#[derive(Serialize)]
+pub(super) struct Slot<'a> {
+    slot: usize,
+    #[serde(flatten)]
+    lane: &'a LaneStatus,
+    gpu: &'a Option<String>,
 }
 
 /// A seat in the JSON document.
-pub(super) fn seat_json(seat: u32, lane: &LaneStatus) -> Value {
-    lane_json("seat", seat, lane)
+#[derive(Serialize)]
+pub(super) struct Seat<'a> {
+    seat: usize,
+    #[serde(flatten)]
+    lane: &'a LaneStatus,
 }
 
-fn lane_json(name: &str, number: u32, lane: &LaneStatus) -> Value {
-    json!({
-        name: number,
-        "experiment": lane.experiment,
-        "phase": lane.phase.unwrap_or(Phase::Idle),
-        "since": lane.since.map(exact_time),
-        "left": lane.left,
-        "late": lane.is_late,
-    })
+/// The slots and the seats in the JSON document.
+pub(super) fn slots_and_seats(lanes: &LanesStatus) -> (Vec<Slot<'_>>, Vec<Seat<'_>>) {
+    let slots = lanes.slots.iter().enumerate().map(|(slot, lane)| Slot { slot, lane, gpu: &lane.gpu });
+    let seats = lanes.seats.iter().enumerate().map(|(seat, lane)| Seat { seat, lane });
+    (slots.collect(), seats.collect())
 }
 
 #[cfg(test)]
@@ -206,6 +188,7 @@ mod tests {
     use std::sync::Arc;
 
     use insta::assert_snapshot;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::domain::{Layout, Number, Spent};

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use super::analysis::Report;
 use super::each::Each;
-use super::found::Report;
 use super::grid::{Align, Grid, text};
 use super::point::signed_gain;
 use crate::domain::{Area, Direction, FORMAT_VERSION, Finding, Number};

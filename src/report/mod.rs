@@ -2,6 +2,7 @@
 //!
 //! Everything here turns plain data into text; nothing reads a file or prints.
 
+mod analysis;
 mod artifact;
 mod axes;
 mod beside;
@@ -17,7 +18,6 @@ mod escalation;
 mod experiments;
 mod exported;
 mod findings;
-mod found;
 mod grid;
 mod headline;
 mod html;
@@ -43,6 +43,7 @@ mod watch;
 mod weights;
 mod width;
 
+pub use analysis::Report;
 pub use artifact::ArtifactData;
 pub use chart::{
     ChartStyle, Edge, Glyphs, Limits, Mark, MarkKind, Overlaid, Panel, PngError, Series, Step, chart_png, chart_svg,
@@ -55,7 +56,6 @@ pub use escalation::{escalation_text, flag_text};
 pub use experiments::{experiments_grid, record_grid};
 pub use exported::{exported_grid, imported_grid, record_json, records_json};
 pub use findings::{findings_grid, findings_json, findings_text};
-pub use found::Report;
 pub use grid::{Align, Format, Grid};
 pub use html::{
     Detail, Excerpt, LivePart, LiveSession, Room, html_report, html_sessions, live_course, live_experiment, live_now,
@@ -69,6 +69,6 @@ pub use render::{render_report, report_grid};
 pub use session_status::SessionStatus;
 pub use sessions::{Sessions, overlaid, overlay_title, render_sessions};
 pub use status::{render_all_status, render_status};
-pub use watch::{Overview, Scene, Screen, Scroll, draw};
+pub use watch::{Scene, Screen, Scroll, draw};
 pub use weights::{render_weights, weights_json};
 pub use width::{columns, fit, in_ascii, wrap};

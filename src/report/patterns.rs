@@ -1,6 +1,6 @@
 //! What recurs in a session's experiments, as sections of a report: directions, files, what never helped, and what was expected.
 
-use super::found::Report;
+use super::analysis::Report;
 use super::grid::{Align, Grid, text};
 use super::sections::Section;
 use crate::domain::{count_of, cut, one_line, two_digits};
@@ -146,12 +146,14 @@ const REFUSED: &str = "refused";
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::{Value, json};
 
     use super::*;
     use crate::domain::Direction;
     use crate::rules::sample::{record, run};
-    use crate::rules::{Course, History};
+    use crate::rules::{History, SessionFacts};
 
     /// A report of experiments of half an hour each with these fields, and what they changed.
     fn report(experiments: &[(Value, &[&str])]) -> Report {
@@ -162,8 +164,8 @@ mod tests {
         });
         let history = History::new(made.collect());
         let changed = experiments.iter().map(|(_, files)| files.iter().map(|file| (*file).to_owned()).collect());
-        let course = Course { changed: changed.collect(), ..Course::default() };
-        Report::of_session("t", "loss", Direction::Lower, &history).with_timeline(&history, course)
+        let facts = SessionFacts { changed: changed.collect(), ..SessionFacts::default() };
+        Report::of_session("t", ("loss", Direction::Lower), None, Arc::new(history), facts)
     }
 
     fn text(section: Option<Section>) -> String {

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use anstyle::Style;
 
+use super::analysis::{Report, Times};
 use super::chart::{Glyphs, chart_text};
 use super::cost::cost_sentence;
-use super::found::{Report, Times};
 use super::grid::{Align, Format, Grid, escape_markdown, text};
 use super::point::{commit, describe, outcome, value};
 use super::sections::sections;
@@ -76,7 +76,7 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
     let metric = report.metric.as_deref().unwrap_or("none");
     let is_improved = report.summary.best.is_none() || report.summary.best != report.baseline;
     let best = || report.best().map_or("none".into(), describe);
-    let slots = report.slots.filter(|_| !report.lanes.is_empty());
+    let slots = report.slots.filter(|_| report.is_concurrent());
     let assumed = report.assumed.iter().filter(|_| report.is_without_numbers());
     let facts = [
         ("metric", Some(format!("{metric}, {} is better", report.direction))),
@@ -88,7 +88,7 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
         ("time", report.times.as_ref().map(|times| time(report, times, exact, clock))),
         ("slots", slots.map(slots_sentence)),
         ("cost", cost_sentence(report.cost().as_ref(), report.spent.tokens)),
-        ("ended", report.ended.clone()),
+        ("ended", report.facts.ended.clone()),
     ];
     let first = report.tag.iter().map(|tag| ("session", tag)).chain(assumed.map(|sentence| ("assumed", sentence)));
     let first = first.map(|(name, value)| (name, Some(value.clone())));

@@ -1,6 +1,7 @@
 //! The report as it is read, of sessions that are made of records.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use crate::domain::{Direction, Layout, Record, Spent};
 use crate::ledger::{self, Said};
 use crate::report::{Column, columns, experiments_grid, record_grid};
 use crate::rules::sample::{record, run};
-use crate::rules::{Course, Elsewhere, History};
+use crate::rules::{Elsewhere, History, SessionFacts};
 
 fn clock() -> Clock {
     Clock::Fixed("2026-11-21T08:00:00Z".parse().unwrap())
@@ -34,12 +35,12 @@ fn history(records: impl IntoIterator<Item = Value>) -> History {
     History::new(made.collect())
 }
 
-fn rich() -> (History, Course) {
+fn rich() -> (History, SessionFacts) {
     rich_with_idle(600.0)
 }
 
 /// The same with so many seconds between two loops.
-fn rich_with_idle(nobody: f64) -> (History, Course) {
+fn rich_with_idle(nobody: f64) -> (History, SessionFacts) {
     let keep = |value: &str, what: &str| json!({"value": value, "description": what});
     let discard = |value: &str, what: &str, reason: &str| json!({"outcome": "discard", "value": value, "description": what, "reason": reason});
     let crash = |class: &str, what: &str, excerpt: &str| {
@@ -72,7 +73,7 @@ fn rich_with_idle(nobody: f64) -> (History, Course) {
         numbers: vec![number.parse().unwrap()],
         environment: baseline.environment.clone(),
     };
-    let course = Course {
+    let course = SessionFacts {
         program: None,
         repository: None,
         flagged: vec![8.into()],
@@ -90,8 +91,8 @@ fn rich_with_idle(nobody: f64) -> (History, Course) {
     (history, course)
 }
 
-fn report(history: &History, course: Course) -> Report {
-    Report::of_session("nov20", "loss", Direction::Lower, history).with_timeline(history, course)
+fn report(history: &History, course: SessionFacts) -> Report {
+    Report::of_session("nov20", ("loss", Direction::Lower), None, Arc::new(history.clone()), course)
 }
 
 fn shown(report: &Report, width: Option<u16>) -> String {
@@ -103,7 +104,7 @@ fn shown(report: &Report, width: Option<u16>) -> String {
 fn a_pause_between_nights_is_named_and_lowers_no_rate() {
     let (history, course) = rich_with_idle(7200.0);
     for (layout, time) in [(None, "3 h 50 min until "), (Some(Layout::of(1)), "3 h 50 min (2 h idle) until ")] {
-        let report = report(&history, Course { layout, ..course.clone() });
+        let report = report(&history, SessionFacts { layout, ..course.clone() });
         assert!(report.headline().contains("in 11 experiments, 3 h 50 min (2 h idle), "), "{}", report.headline());
         assert!(shown(&report, None).contains(&format!("\ntime         {time}")));
         let times = &serde_json::to_value(&report).unwrap()["times"];
@@ -228,7 +229,7 @@ fn little_is_said_of_a_short_session() {
         "host": "box", "gpu": null, "driver": null, "lockfile": null}})
     };
     let alone = history([baseline()]);
-    assert_snapshot!(shown(&report(&alone, Course::default()), Some(80)), @r#"
+    assert_snapshot!(shown(&report(&alone, SessionFacts::default()), Some(80)), @r#"
 loss 0.9979, the baseline only, 10 min
 
 session      nov20
@@ -259,7 +260,7 @@ loss (lower is better)
         json!({"outcome": "crash", "reason": "the deadline passed (ended by ar after 600.0 s)",
         "failure": {"class": "timeout"}, "description": "eight layers", "runs": []}),
     ]);
-    assert_snapshot!(shown(&report(&crashed, Course::default()), Some(80)), @r#"
+    assert_snapshot!(shown(&report(&crashed, SessionFacts::default()), Some(80)), @r#"
 loss 0.9979, no improvement in 1 experiment, 30 min
 
 session      nov20
@@ -295,7 +296,7 @@ warnings
   13% of the time was waiting for the agent (4 min)
     use a faster model: `ar resume nov20 --agent COMMAND`
 "#);
-    let none = shown(&report(&History::default(), Course::default()), Some(80));
+    let none = shown(&report(&History::default(), SessionFacts::default()), Some(80));
     assert!(none.starts_with("no experiments\n\nsession      nov20\n"), "{none}");
 }
 
@@ -459,7 +460,7 @@ fn a_session_of_several_at_once_tells_its_trains_and_slots() {
             json!({"value": "1.5", "description": "cosine", "train": train}),
         ),
     ]);
-    let course = Course { layout: Some(Layout::of(2)), ..Course::default() };
+    let course = SessionFacts { layout: Some(Layout::of(2)), ..SessionFacts::default() };
     let report = report(&history, course);
     let text = shown(&report, Some(80));
     let (facts, sections) = (text.split("\nloss (").next().unwrap(), text.split("\nkept exp").nth(1).unwrap());
@@ -522,7 +523,7 @@ fn a_keep_is_told_with_what_it_cost_and_what_else_changed() {
         json!({"value": "1.7", "description": "schedule", "metrics": log(1199.0, 56.4)}),
         json!({"outcome": "discard", "value": "1.9", "description": "no decay", "metrics": log(2400.0, 56.4)}),
     ]);
-    let report = report(&history, Course::default());
+    let report = report(&history, SessionFacts::default());
     let text = shown(&report, None);
     let section = text.split("\nkept exp").nth(1).unwrap().split("\n\n").next().unwrap();
     assert_snapshot!(format!("kept exp{section}"), @r#"

@@ -1,29 +1,25 @@
-//! The parts of a report below its facts, for people and as fields of the JSON document. A new one is a function here that
-//! returns a [`Section`], in [`sections`], and what it has of data, in [`fields`].
+//! The parts of a report below its facts, for people. A new one is a function here that returns a [`Section`], in
+//! [`sections`]; what it has of data is in the JSON document.
 
 use std::collections::BTreeSet;
 
 use anstyle::Style;
 use jiff::Timestamp;
-use serde::Serialize;
-use serde::ser::SerializeMap;
-use serde_json::json;
 
+use super::analysis::Report;
 use super::artifact::artifact_section;
 use super::axes::axes_section;
 use super::beside::confounds_text;
-use super::each::Each;
-use super::found::{Lane, Report};
 use super::grid::{Align, Grid, escape_markdown, text};
 use super::patterns::{directions_section, expected_section, files_section, never_helped_section};
 use super::point::{commit, signed_gain, value};
 use super::sources::Sources;
 use super::width::wrap;
 use crate::domain::{
-    FailureClass, Number, VerifiedPair, WordList, count_of, exact_time, experiment_name, one_line, percent_text,
-    span_text, two_digits, word_list,
+    FailureClass, Number, WordList, count_of, exact_time, experiment_name, one_line, percent_text, span_text,
+    two_digits, word_list,
 };
-use crate::rules::{Check, KeptStep, Margin, MarginBy, Miss, Point, Repeated, format_step, listed};
+use crate::rules::{Check, KeptStep, Margin, MarginBy, Miss, Point, Repeated, RunOf, format_step, listed, run_seconds};
 
 /// The most kept steps to show; if there are more, the smaller ones are summed up.
 const MOST_KEPT: usize = 20;
@@ -93,7 +89,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         expected_section(report),
         artifact_section(&report.artifact()),
         axes_section(report),
-        report.sources.as_ref().map(Sources::section),
+        report.sources().as_ref().map(Sources::section),
         near_misses(report),
         failed(report),
         repeated(report),
@@ -106,42 +102,6 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
     .into_iter()
     .flatten()
     .collect()
-}
-
-/// Serialises the data of the parts, a field or more for each.
-pub(super) fn fields<M: SerializeMap>(report: &Report, fields: &mut M) -> Result<(), M::Error> {
-    fields.serialize_entry("kept", &Each(|| kept_data(report)))?;
-    if let Some(patterns) = report.patterns.as_ref().filter(|patterns| !patterns.directions.is_empty()) {
-        fields.serialize_entry("directions", &patterns.directions)?;
-    }
-    fields.serialize_entry("patterns", &report.patterns)?;
-    if report.composite.is_some() {
-        fields.serialize_entry("axes", &report.axes())?;
-    }
-    if let Some(artifact) = report.artifact().into_iter().flatten().next_back() {
-        fields.serialize_entry("artifact", &artifact)?;
-    }
-    if let Some(sources) = &report.sources {
-        fields.serialize_entry("sources", sources)?;
-    }
-    let misses: Vec<_> = misses_data(report).collect();
-    fields.serialize_entry("near_misses", &json!({"margin": report.margin, "experiments": misses}))?;
-    fields.serialize_entry("spread", &report.spread)?;
-    fields.serialize_entry("checks", &report.checks)?;
-    fields.serialize_entry("environment_changes", &report.changes)?;
-    if report.tainted_runs > 0 {
-        fields.serialize_entry("tainted_runs", &report.tainted_runs)?;
-    }
-    if let Some(walls) = &report.walls {
-        fields.serialize_entry("sandbox", walls)?;
-    }
-    fields.serialize_entry("warnings", &report.warnings)
-}
-
-/// Serialises what failed; the document has it among its first fields.
-pub(super) fn failed_fields<M: SerializeMap>(report: &Report, fields: &mut M) -> Result<(), M::Error> {
-    fields.serialize_entry("failures", &report.summary.failures)?;
-    fields.serialize_entry("failed", &Each(|| failed_data(report)))
 }
 
 /// The column of what a keep gained over the one before.
@@ -231,34 +191,6 @@ fn kept(report: &Report) -> Option<Section> {
     Some(section)
 }
 
-fn kept_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
-    report.summary.kept.iter().map(|step| {
-        let point = &report.points[step.index];
-        json!({
-            "id": point.id,
-            "commit": point.commit,
-            "value": point.value.as_ref().map(|number| number.value),
-            "gain": step.gain,
-            "relative_gain": step.relative_gain,
-            "share": step.share,
-            "replaced_by": report.details.get(step.index).and_then(|details| details.replaced_by),
-            "gain_alone": report.details.get(step.index).and_then(|details| details.gain_alone),
-            "keeps": step.keeps,
-            "gpu_hours": report.details.get(step.index).and_then(|details| details.hours),
-            "confounds": report.details.get(step.index).map_or(&[][..], |details| &details.confounds),
-            "verified": report.verified(step.index, step.over).or(report.verified(step.index, report.baseline)).map(
-                |VerifiedPair { a, runs, difference, low, high, level, better, .. }| {
-                    json!({
-                        "a": a, "runs": runs, "difference": difference, "low": low, "high": high, "level": level,
-                        "better": better,
-                    })
-                }
-            ),
-            "description": point.description,
-        })
-    })
-}
-
 /// Discarded experiments worth another look; below them why those were refused that had the better number.
 fn near_misses(report: &Report) -> Option<Section> {
     if report.misses.is_empty() {
@@ -296,21 +228,6 @@ fn near_misses(report: &Report) -> Option<Section> {
     Some(Section { lines: refused.collect(), ..Section::table(title, grid) })
 }
 
-fn misses_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
-    report.misses.iter().map(|miss| {
-        let point = &report.points[miss.index];
-        json!({
-            "id": point.id,
-            "commit": point.commit,
-            "value": point.value.as_ref().map(|number| number.value),
-            "had_to_beat": report.points[miss.rival].id,
-            "gain": miss.gain,
-            "reason": point.reason,
-            "description": point.description,
-        })
-    })
-}
-
 /// Tabulates the failures by class, with the message of the newest one of each.
 fn failed(report: &Report) -> Option<Section> {
     let failures = &report.summary.failures;
@@ -326,19 +243,6 @@ fn failed(report: &Report) -> Option<Section> {
         ],
     );
     (!failures.is_empty()).then(|| Section::table("what failed", grid))
-}
-
-fn failed_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
-    report.summary.failures.iter().map(|(class, count)| {
-        let newest = report.summary.examples.get(class).map(|index| &report.points[*index]);
-        json!({
-            "class": class,
-            "count": count,
-            "newest": newest.map(|point| point.id),
-            "reason": newest.map(|point| &point.reason),
-            "excerpt": newest.map(|point| &point.excerpt),
-        })
-    })
 }
 
 /// The first experiments that failed in a way, without the newest.
@@ -398,8 +302,8 @@ fn rechecked(report: &Report) -> Option<Section> {
         let seed = check.seed.map_or(String::new(), |seed| format!(" by seed {seed}"));
         (format!("{}{seed}, at {}: {off}", experiment_name(check.id), exact_time(check.ended)), None)
     };
-    let mut lines: Vec<_> = report.checks.iter().rev().take(MOST_CHECKS).map(line).collect();
-    if let Some(more) = report.checks.len().checked_sub(MOST_CHECKS).filter(|more| *more > 0) {
+    let mut lines: Vec<_> = report.facts.checks.iter().rev().take(MOST_CHECKS).map(line).collect();
+    if let Some(more) = report.facts.checks.len().checked_sub(MOST_CHECKS).filter(|more| *more > 0) {
         lines.push((format!("and {more} earlier"), None));
     }
     (!lines.is_empty()).then(|| Section::lines("the best experiment, run again", lines))
@@ -419,18 +323,18 @@ fn repetition(group: &Repeated) -> String {
 
 /// Tabulates the runs of each slot.
 fn slots(report: &Report) -> Option<Section> {
-    let first = report.lanes.iter().filter_map(|lane| lane.runs.first()).min_by_key(|run| run.started)?.started;
+    let lanes = report.lanes();
+    let first = lanes.iter().flatten().map(|run| run.run.started).min()?;
     let since = |at: Timestamp| at.duration_since(first).as_secs_f64();
-    let ends = report.lanes.iter().flat_map(|lane| &lane.runs).map(|run| since(run.started) + run.seconds);
-    let span = ends.fold(0.0, f64::max);
+    let span = lanes.iter().flatten().map(|run| since(run.run.started) + run.run.seconds).fold(0.0, f64::max);
     let grid = Grid::of(
-        (0..).zip(&report.lanes),
+        (0..).zip(&lanes),
         &[
-            ("slot", Align::Right, &|(slot, _): &(u32, &Lane)| slot.to_string()),
-            ("runs", Align::Right, &|(_, lane)| lane.runs.len().to_string()),
-            ("busy", Align::Right, &|(_, lane)| span_text(lane.seconds())),
-            ("share", Align::Right, &|(_, lane)| percent_text(lane.seconds() / span.max(f64::MIN_POSITIVE))),
-            ("last", Align::Right, &|(_, lane)| text(lane.runs.last().map(|run| run.id))),
+            ("slot", Align::Right, &|(slot, _): &(u32, &Vec<RunOf<'_>>)| slot.to_string()),
+            ("runs", Align::Right, &|(_, runs)| runs.len().to_string()),
+            ("busy", Align::Right, &|(_, runs)| span_text(run_seconds(runs))),
+            ("share", Align::Right, &|(_, runs)| percent_text(run_seconds(runs) / span.max(f64::MIN_POSITIVE))),
+            ("last", Align::Right, &|(_, runs)| text(runs.last().map(|run| run.record.id))),
         ],
     );
     Some(Section::table("slots", grid))

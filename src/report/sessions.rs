@@ -6,9 +6,9 @@ use anstyle::Style;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use super::analysis::{Report, Times};
 use super::chart::{Overlaid, Series};
 use super::cost::cost_sentence;
-use super::found::{Report, Times};
 use super::grid::{Align, Format, Grid, escape_markdown, text};
 use super::point::{describe, value};
 use super::verified::across_texts;
@@ -150,7 +150,7 @@ const FACTS: &[(&str, Fact)] = &[
     ("GPU", |report| origin(report, 1)),
     ("agent", |report| origin(report, 2)),
     ("warnings", |report| count(u32::try_from(report.warnings.len()).unwrap_or(u32::MAX))),
-    ("ended", |report| report.ended.clone()),
+    ("ended", |report| report.facts.ended.clone()),
 ];
 
 fn gain(report: &Report) -> Option<String> {
@@ -254,12 +254,14 @@ fn leader(reports: &[&Report]) -> Option<(String, Option<String>)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::{Value, json};
 
     use super::*;
     use crate::domain::{Direction, Unit};
     use crate::rules::sample::{record, run};
-    use crate::rules::{Course, History};
+    use crate::rules::{History, SessionFacts};
 
     /// A session of half hours with these outcomes and values, the baseline first.
     fn session(tag: &str, metric: &str, experiments: &[(&str, &str)]) -> Report {
@@ -272,8 +274,8 @@ mod tests {
                 "agent": {"command": "agent --fast", "seconds": 60.0, "cost": 0.5}}))
         });
         let history = History::new(made.collect());
-        let course = Course { repository: Some("tiny".into()), ..Course::default() };
-        Report::of_session(tag, metric, Direction::Lower, &history).with_timeline(&history, course)
+        let facts = SessionFacts { repository: Some("tiny".into()), ..SessionFacts::default() };
+        Report::of_session(tag, (metric, Direction::Lower), None, Arc::new(history), facts)
     }
 
     fn two() -> [Report; 2] {

@@ -2,15 +2,16 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::analysis::Report;
 use super::artifact::ArtifactData;
 use super::cost::cost_sentence;
-use super::found::Report;
 use super::grid::{Align, Format, Grid, text};
-use super::lanes::{lanes_grid, open_json, seat_json, slot_json};
+use super::lanes::{lanes_grid, slots_and_seats};
 use super::point::{commit, describe, outcome};
 use super::render::{counts_sentence, fact};
 use super::reviews::reviews_sentence;
@@ -20,8 +21,8 @@ use crate::domain::{
     Direction, FORMAT_VERSION, clock_time, duration_text, exact_time, json_text, one_line, shell_word, time_of_day_text,
 };
 use crate::rules::{
-    Activity, History, NightEnd, Point, UnrecordedTip, Warning, doubted_numbers, ended_by_course, reached_goal,
-    stop_before_experiment,
+    Activity, History, NightEnd, Point, SessionFacts, UnrecordedTip, Warning, doubted_numbers, ended_by_course,
+    reached_goal, stop_before_experiment,
 };
 
 /// The share of keeps within which a session that keeps by a threshold has converged, after the Madani adapter: with more of
@@ -298,11 +299,13 @@ impl SessionStatus {
         Some(format!("{ratio:.2}{of}; {low:.2} to {high:.2} at convergence"))
     }
 
-    pub(super) fn report(&self) -> Report {
+    /// The analysis of its records.
+    pub fn report(&self) -> Report {
         let metric = self.contract.as_ref().map(|contract| &contract.metric);
         let direction = metric.map_or(Direction::Lower, |metric| metric.direction);
         let name = metric.map_or("value", |metric| metric.name.as_str());
-        Report::of_session(self.tag.as_str(), name, direction, &self.history).with_spent(self.spent)
+        let facts = SessionFacts { spent: self.spent, ..SessionFacts::default() };
+        Report::of_session(self.tag.as_str(), (name, direction), None, Arc::clone(&self.history), facts)
     }
 
     fn to_json(&self) -> Value {
@@ -310,6 +313,7 @@ impl SessionStatus {
         let contract = self.contract.as_ref();
         let seconds = |duration: Duration| duration.as_secs_f64();
         let next: Vec<String> = self.next().into_iter().map(|(command, _)| command).collect();
+        let (slots, seats) = slots_and_seats(&self.lanes);
         let mut status = json!({
             "tag": self.tag,
             "branch": self.tag.branch(),
@@ -319,13 +323,13 @@ impl SessionStatus {
             "doing": self.doing(),
             "stopping": self.stopping,
             "ended": self.ended,
-            "outage": self.outage_json(),
+            "outage": self.outage,
             "escalation": self.escalation_json(),
-            "sleep": self.sleep.as_ref().map(|sleep| json!({"until": exact_time(sleep.until), "why": sleep.why})),
-            "open": self.open().map(open_json),
-            "attempts": self.attempts.iter().map(open_json).collect::<Vec<_>>(),
-            "slots": (0..).zip(&self.lanes.slots).map(|(slot, lane)| slot_json(slot, lane)).collect::<Vec<_>>(),
-            "seats": (0..).zip(&self.lanes.seats).map(|(seat, lane)| seat_json(seat, lane)).collect::<Vec<_>>(),
+            "sleep": self.sleep,
+            "open": self.open(),
+            "attempts": self.attempts,
+            "slots": slots,
+            "seats": seats,
             "busy_share": self.lanes.busy_share,
             "calls_are_short": self.lanes.calls_are_short,
             "owner": self.owner.as_ref().map(|said| json!({
@@ -370,16 +374,6 @@ impl SessionStatus {
         status
     }
 
-    fn outage_json(&self) -> Option<Value> {
-        let outage = self.outage.as_ref()?;
-        Some(json!({
-            "kind": outage.outage.kind,
-            "said": outage.outage.said,
-            "since": exact_time(outage.since),
-            "until": exact_time(outage.again),
-        }))
-    }
-
     fn escalation_json(&self) -> Option<Value> {
         let open = self.escalation.as_ref()?;
         Some(json!({
@@ -401,7 +395,7 @@ impl SessionStatus {
             false => format!("{} on branch {}{place}", self.tag, self.tag.branch()),
         };
         let escalation = self.escalation.as_ref();
-        let outage = self.outage.as_ref().filter(|outage| !outage.outage.said.is_empty());
+        let outage = self.outage.as_ref().filter(|outage| !outage.said.is_empty());
         let open = self.open().filter(|open| !open.description.is_empty() && !self.lanes.is_concurrent);
         let metric = self
             .contract
@@ -420,7 +414,7 @@ impl SessionStatus {
             ("ended", self.ended.clone()),
             ("needed", escalation.map(|open| open.needed.clone())),
             ("escalated", escalation.map(|open| open.clause(self.report.as_deref()))),
-            ("agent said", outage.map(|outage| outage.outage.said.clone())),
+            ("agent said", outage.map(|outage| outage.said.clone())),
             ("tries", open.map(|open| one_line(&open.description))),
             ("waiting", self.waiting()),
             ("slots", self.busy()),
@@ -444,7 +438,7 @@ impl SessionStatus {
 
     /// The doubts that its numbers tell of its changes at all.
     fn doubts(&self, report: &Report) -> Vec<Warning> {
-        doubted_numbers(self.tag.as_str(), &report.points, None, (&report.moved, &report.uncontrolled))
+        doubted_numbers(self.tag.as_str(), &report.points, self.history.records(), None)
     }
 
     fn details(&self, markdown: bool, width: Option<u16>) -> String {

@@ -1,6 +1,6 @@
 //! What fresh runs say of a session's experiments, and of which they say nothing.
 
-use super::found::Report;
+use super::analysis::Report;
 use super::sections::Section;
 use crate::domain::{ExperimentId, Number, VerifiedPair, count_of, experiment_names};
 use crate::rules::{History, KeptStep, Repeats, fresh_groups, repeats};
@@ -106,7 +106,7 @@ impl Report {
 
     /// Research decides by a score, which is no noisy number.
     fn can_verify(&self) -> bool {
-        self.verified.tells_more && self.sources.is_none()
+        self.verified.tells_more && self.sources().is_none()
     }
 
     fn decimals(&self) -> usize {

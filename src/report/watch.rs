@@ -1,12 +1,11 @@
 //! The screen of `ar status --watch`: head, chart, experiments and the end of the log, as lines that ratatui shows.
 
-use std::sync::Arc;
-
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 
+use super::analysis::Report;
 use super::beside::number;
-use super::chart::{Glyphs, Series, draw_chart};
+use super::chart::{Glyphs, draw_chart};
 use super::grid::{Align, Grid};
 use super::render::counts_sentence;
 use super::safe::{safe_code, safe_line};
@@ -28,34 +27,13 @@ const ROOM_FOR_CHART: usize = 16;
 const NAMES: usize = 12;
 const NARROW: usize = 40;
 
-/// Values computed once for each state of the experiments.
-#[derive(Debug)]
-pub struct Overview {
-    history: Arc<History>,
-    series: Series,
-    counts: String,
-}
-
-impl Overview {
-    /// Computes it for the experiments of the status.
-    pub fn of(status: &SessionStatus) -> Overview {
-        let report = status.report();
-        Overview { history: Arc::clone(&status.history), series: report.series(), counts: counts_sentence(&report) }
-    }
-
-    /// Returns whether the status has the same experiments.
-    pub fn is_of(&self, status: &SessionStatus) -> bool {
-        Arc::ptr_eq(&self.history, &status.history)
-    }
-}
-
 /// The facts that a screen shows.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
     /// The current state of the session.
     pub status: &'a SessionStatus,
-    /// The values computed from its experiments.
-    pub overview: &'a Overview,
+    /// The analysis of its experiments.
+    pub report: &'a Report,
     /// The last lines of the log that the status names.
     pub log: &'a [String],
     /// The load of the GPUs; empty without any.
@@ -113,7 +91,7 @@ pub fn draw(scene: &Scene<'_>, scroll: Scroll, width: u16, height: u16, glyphs: 
 
     let chart_rows = if room >= ROOM_FOR_CHART { (room * 9 / 20).clamp(LEAST_CHART, MOST_CHART) } else { 0 };
     let drawn = if glyphs == Glyphs::Unicode { Glyphs::Braille } else { glyphs };
-    lines.extend(draw_chart(&scene.overview.series, width, u16::try_from(chart_rows).unwrap_or(0), drawn));
+    lines.extend(draw_chart(&scene.report.series(), width, u16::try_from(chart_rows).unwrap_or(0), drawn));
 
     let room = rows.saturating_sub(lines.len() + usize::from(has_foot));
     let log = log_lines(scene);
@@ -137,7 +115,7 @@ pub fn draw(scene: &Scene<'_>, scroll: Scroll, width: u16, height: u16, glyphs: 
 
 /// The facts of the head, the most important first.
 fn head(scene: &Scene<'_>, width: usize) -> Vec<Line<'static>> {
-    let Scene { status, overview, .. } = scene;
+    let Scene { status, report, .. } = scene;
     let mut lines = Vec::new();
     let names = if width < NARROW { 0 } else { NAMES };
     let (plain, red) = (Style::new(), Style::new().red());
@@ -164,14 +142,14 @@ fn head(scene: &Scene<'_>, width: usize) -> Vec<Line<'static>> {
     if let Some(budget) = status.budget() {
         add("budget", plain, &budget);
     }
-    if let Some(outage) = status.outage.as_ref().filter(|outage| !outage.outage.said.is_empty()) {
-        add("agent said", plain, &outage.outage.said);
+    if let Some(outage) = status.outage.as_ref().filter(|outage| !outage.said.is_empty()) {
+        add("agent said", plain, &outage.said);
     }
     let since = match status.history.since_keep() {
         0 => String::new(),
         count => format!("; {count} since the last keep"),
     };
-    add("experiments", plain, &format!("{}{since}", overview.counts));
+    add("experiments", plain, &format!("{}{since}", counts_sentence(report)));
     add("active", plain, &status.at_work_sentence());
     lines
 }
@@ -223,7 +201,7 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: u16, room: usize) -> (Vec<Lin
     let mut grid = Grid::new([
         ("#", Align::Right),
         ("outcome", Align::Left),
-        (scene.overview.series.metric.as_str(), Align::Right),
+        (scene.report.metric_name(), Align::Right),
         ("commit", Align::Left),
         ("took", Align::Right),
         ("GiB", Align::Right),

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -85,8 +87,8 @@ fn several_experiments_at_once_have_a_line_each() {
         open(15, Phase::Proposing, None, Some(0)),
     ];
     status.lanes = LanesStatus { is_concurrent: true, busy_share: Some(0.97), ..LanesStatus::default() };
-    let overview = Overview::of(&status);
-    let scene = Scene { status: &status, overview: &overview, log: &[], gpus: &[], trouble: None };
+    let report = status.report();
+    let scene = Scene { status: &status, report: &report, log: &[], gpus: &[], trouble: None };
     let lines: Vec<String> = draw(&scene, Scroll::default(), 80, 50, Glyphs::Ascii)
         .lines
         .iter()
@@ -119,7 +121,7 @@ fn night() -> SessionStatus {
 fn screen(status: &SessionStatus, scroll: Scroll, (width, height): (u16, u16), glyphs: Glyphs) -> Screen {
     let log: Vec<String> = (1..=20).map(|step| format!("\tstep {step}: loss 2.{step}")).collect();
     let gpus = [GpuLoad { name: "NVIDIA H100".into(), used: 36 << 30, total: 80 << 30, percent: Some(97) }];
-    let scene = Scene { status, overview: &Overview::of(status), log: &log, gpus: &gpus, trouble: None };
+    let scene = Scene { status, report: &status.report(), log: &log, gpus: &gpus, trouble: None };
     draw(&scene, scroll, width, height, glyphs)
 }
 
@@ -160,7 +162,7 @@ fn nothing_that_others_wrote_acts_on_the_terminal() {
     }
     let scene = Scene {
         status: &status,
-        overview: &Overview::of(&status),
+        report: &status.report(),
         log: &[HOSTILE.to_owned()],
         gpus: &[],
         trouble: Some(HOSTILE),

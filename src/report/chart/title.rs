@@ -2,7 +2,7 @@
 
 use crate::domain::{count_of, cut, one_line, percent_text};
 use crate::report::Report;
-use crate::report::found::Times;
+use crate::report::analysis::Times;
 use crate::rules::Point;
 
 /// The most characters of a name.

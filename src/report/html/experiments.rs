@@ -8,7 +8,7 @@ use strum::VariantArray;
 use super::detail::{Detail, Excerpt};
 use crate::domain::ExperimentId;
 use crate::report::Report;
-use crate::report::found::Details;
+use crate::report::analysis::Details;
 use crate::report::point::{commit, value};
 use crate::report::safe::safe_line;
 use crate::rules::{Ended, Point};

@@ -3,10 +3,8 @@
 use maud::{Markup, html};
 
 use crate::domain::{clock_time, span_text};
-use crate::report::Report;
 use crate::report::chart::text_width;
-use crate::report::found::LaneRun;
-use crate::rules::Ended;
+use crate::rules::{Ended, RunOf};
 
 /// The picture, in pixels: its width, and the height of a slot and of its bars.
 const WIDTH: f64 = 900.0;
@@ -24,31 +22,31 @@ const GAP: f64 = 8.0;
 const MOST: usize = 1000;
 
 /// A row for each slot and a bar for each run; nothing *in place*.
-pub(super) fn timeline(report: &Report) -> Option<Markup> {
-    let runs = || report.lanes.iter().flat_map(|lane| newest(&lane.runs));
-    let first = runs().map(|run| run.started).min()?;
-    let since = |run: &LaneRun| run.started.duration_since(first).as_secs_f64();
-    let span = runs().map(|run| since(run) + run.seconds).fold(1.0, f64::max);
+pub(super) fn timeline(lanes: &[Vec<RunOf<'_>>]) -> Option<Markup> {
+    let runs = || lanes.iter().flat_map(|lane| newest(lane));
+    let first = runs().map(|run| run.run.started).min()?;
+    let since = |run: &RunOf<'_>| run.run.started.duration_since(first).as_secs_f64();
+    let span = runs().map(|run| since(run) + run.run.seconds).fold(1.0, f64::max);
     // The bars begin where the longest label ends, in the larger font.
     let label = |slot: usize| format!("slot {slot}");
-    let widest = (0..report.lanes.len()).map(|slot| text_width(&label(slot), NARROW_FONT)).fold(0.0, f64::max);
+    let widest = (0..lanes.len()).map(|slot| text_width(&label(slot), NARROW_FONT)).fold(0.0, f64::max);
     let left = (widest + GAP).ceil();
     let px = |seconds: f64| seconds / span * (WIDTH - left);
-    let height = ROW * (report.lanes.len() as f64 + 1.0);
+    let height = ROW * (lanes.len() as f64 + 1.0);
     Some(html! {
         h2 { "runs by slot" }
         div.wide tabindex="0" role="region" aria-label="runs by slot" {
             svg xmlns="http://www.w3.org/2000/svg" class="chart lanes" viewBox={"0 0 " (WIDTH) " " (height)} width=(WIDTH)
                 height=(height) role="img" aria-label="runs by slot" font-size=(FONT) fill="#24292f" {
                 rect class="paper" width=(WIDTH) height=(height) fill="#ffffff" {}
-                @for (slot, lane) in report.lanes.iter().enumerate() {
+                @for (slot, lane) in lanes.iter().enumerate() {
                     @let y = ROW * slot as f64;
                     text x=(left - GAP) y=(y + ROW / 2.0) dy=".35em" text-anchor="end" { (label(slot)) }
-                    @for run in newest(&lane.runs) {
+                    @for run in newest(lane) {
                         rect x=(format!("{:.1}", left + px(since(run)))) y=(y + (ROW - BAR) / 2.0) height=(BAR)
-                            width=(format!("{:.1}", px(run.seconds).max(0.5))) fill=(fill(run.ended)) stroke="#ffffff"
+                            width=(format!("{:.1}", px(run.run.seconds).max(0.5))) fill=(fill(Ended::of_record(run.record))) stroke="#ffffff"
                             stroke-width="0.5" {
-                            title { "experiment " (run.id) ": " (run.ended) ", " (clock_time(run.seconds)) }
+                            title { "experiment " (run.record.id) ": " (Ended::of_record(run.record)) ", " (clock_time(run.run.seconds)) }
                         }
                     }
                 }
@@ -59,7 +57,7 @@ pub(super) fn timeline(report: &Report) -> Option<Markup> {
     })
 }
 
-fn newest(runs: &[LaneRun]) -> &[LaneRun] {
+fn newest<'a>(runs: &'a [RunOf<'a>]) -> &'a [RunOf<'a>] {
     &runs[runs.len().saturating_sub(MOST)..]
 }
 
@@ -73,24 +71,24 @@ fn fill(ended: Ended) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
+    use serde_json::json;
 
     use super::*;
-    use crate::report::found::Lane;
+    use crate::domain::Record;
     use crate::report::html::page::STYLE;
+    use crate::rules::lanes;
+    use crate::rules::sample::record;
 
     #[test]
     fn labels_of_slots_touch_neither_one_another_nor_the_bars_also_on_a_narrow_screen() {
         assert!(STYLE.contains(&format!(".lanes text {{ font-size: {NARROW_FONT}px; }}")));
-        let run = |second: i64| LaneRun {
-            id: 1.into(),
-            ended: Ended::Keep,
-            started: Timestamp::from_second(second).unwrap(),
-            seconds: 60.0,
+        let at = |slot: u32| {
+            let run = json!({"command": "c", "seed": null, "started": format!("2026-11-20T22:00:{slot:02}Z"),
+                "seconds": 60.0, "exit": 0, "signal": null, "value": 1.0});
+            record(json!({"id": slot, "slot": slot, "commit": format!("c{slot}"), "runs": [run]}))
         };
-        let report =
-            Report { lanes: (0..12).map(|slot| Lane { runs: vec![run(slot)] }).collect(), ..Report::default() };
-        let page = timeline(&report).unwrap().into_string();
+        let records: Vec<Record> = (0..12).map(at).collect();
+        let page = timeline(&lanes(&records, 12)).unwrap().into_string();
         let svg = &page[page.find("<svg").unwrap()..page.find("</svg>").unwrap() + "</svg>".len()];
         let document = roxmltree::Document::parse(svg).unwrap();
         let place = |node: &roxmltree::Node, name: &str| node.attribute(name).unwrap().parse::<f64>().unwrap();

@@ -254,7 +254,7 @@ fn course(report: &Report, clock: Clock) -> Markup {
             h2 { "report" }
             p { (safe_line(&report.headline())) }
             @if !about.is_empty() { p.missing { (about) } }
-            @if let Some(picture) = timeline(report) { (picture) }
+            @if let Some(picture) = timeline(&report.lanes()) { (picture) }
             dl { @for (name, value) in facts(report, true, clock) { dt { (name) } dd { (safe_line(&value)) } } }
             @for part in sections(report) { (section(&part)) }
             (table(report, |_| true))

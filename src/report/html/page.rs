@@ -37,7 +37,7 @@ pub fn html_report(report: &Report, found: &[Detail], clock: Clock) -> String {
             dl {
                 @for (name, value) in facts(report, true, clock) { dt { (name) } dd { (safe_line(&value)) } }
             }
-            @if let Some(picture) = timeline(report) { (picture) }
+            @if let Some(picture) = timeline(&report.lanes()) { (picture) }
             @for part in sections(report) { (section(&part)) }
             (table(report, |id| with_detail.contains(&id)))
             (details(report, found))
@@ -129,10 +129,12 @@ pub(super) fn section(part: &Section) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::domain::Direction;
     use crate::report::chart::session_colours;
-    use crate::rules::History;
+    use crate::rules::SessionFacts;
 
     #[test]
     fn a_dark_page_has_the_colours_of_dark_pictures_for_its_sessions() {
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_chart_comes_before_the_facts_and_its_key_is_below_it() {
-        let report = Report::of_session("t", "loss", Direction::Lower, &History::new(Vec::new()));
+        let report = Report::of_session("t", ("loss", Direction::Lower), None, Arc::default(), SessionFacts::default());
         let page = html_report(&report, &[], Clock::default());
         let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
         assert!(place("<section class=\"course\">") < place("<ul class=\"key\">"));

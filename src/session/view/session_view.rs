@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::agent::{self, Briefing, Memories};
 use crate::domain::{
@@ -14,7 +15,7 @@ use crate::git::{Notes, Repo};
 use crate::measure::{PlainText, plain_text};
 use crate::report::Report;
 use crate::rules::{
-    Checks, Course, Elsewhere, History, LadderState, Unfound, cap_of_tries, find_experiment, session_enough,
+    Checks, Elsewhere, History, LadderState, SessionFacts, Unfound, cap_of_tries, find_experiment, session_enough,
 };
 use crate::session::errors::{KeepsError, SessionError};
 use crate::session::files::{
@@ -36,7 +37,7 @@ pub struct SessionView {
     /// Its terms, where they are stored.
     pub contract: Option<Contract>,
     /// Its experiments.
-    pub history: History,
+    pub history: Arc<History>,
     /// The reason why this session is read.
     pub choice: Choice,
 }
@@ -49,7 +50,7 @@ impl SessionView {
     pub fn open(dir: &Path, tag: Option<Tag>) -> Result<Self, SessionError> {
         let repo = Repo::discover(dir)?;
         let Chosen { tag, choice } = choose_session(&repo, tag)?;
-        let history = read_history(&repo, &tag)?;
+        let history = Arc::new(read_history(&repo, &tag)?);
         let contract = stored_contract(&repo, &tag)?;
         let folder = SessionFolder::new(&repo.main_worktree(), &tag);
         Ok(SessionView { repo, tag, folder, contract, history, choice })
@@ -261,14 +262,13 @@ impl SessionView {
         let metric = self.contract.as_ref().map(|contract| (&contract.metric.name, contract.metric.direction));
         let recorded = || Some(&self.history.records().first()?.metric).map(|metric| (&metric.name, metric.direction));
         let (metric, direction) = metric.or_else(recorded).ok_or_else(|| no_session(&self.repo, &self.tag))?;
-        let report = Report::of_session(self.tag.as_str(), metric, direction, &self.history);
-        let report =
-            report.with_axes(self.contract.as_ref(), &self.history).with_timeline(&self.history, self.course());
+        let (tag, contract, history) = (self.tag.as_str(), self.contract.as_ref(), Arc::clone(&self.history));
+        let report = Report::of_session(tag, (metric, direction), contract, history, self.facts());
         Ok(report.with_artifacts(|best| self.artifacts_of(best)))
     }
 
     /// Facts about the session that its records lack.
-    pub fn course(&self) -> Course {
+    pub fn facts(&self) -> SessionFacts {
         let (layout, spent, is_idle, checks) = match self.journal() {
             Some(Journal { layout, expenses, attempts, checks, .. }) => {
                 (layout, *expenses.spent(), attempts.is_empty(), checks)
@@ -276,7 +276,7 @@ impl SessionView {
             None => (None, Spent::default(), false, Checks::default()),
         };
         let tip = || self.repo.refs.branch(&self.tag.branch_ref()).ok().flatten();
-        Course {
+        SessionFacts {
             repository: self.repo.main_worktree().file_name().map(|name| name.to_string_lossy().into_owned()),
             flagged: self.flagged(),
             checks: checks.made().to_vec(),

@@ -80,9 +80,10 @@ impl<'a> StatusReader<'a> {
         }
 
         let mut open: Vec<Open<'_>> = journal.attempts.iter().map(|attempt| Open::find(folder, attempt)).collect();
-        let outage = pauses
-            .outage()
-            .and_then(|open| Some(OutageStatus { outage: open.outage.clone(), since: open.since, again: open.until? }));
+        let outage = pauses.outage().and_then(|open| {
+            let (kind, said) = (open.outage.kind, open.outage.said.clone());
+            Some(OutageStatus { kind, said, since: open.since, again: open.until? })
+        });
         let telling = telling(&open, owner.is_some());
         let seen = Seen {
             phase: telling.map(|open| open.phase).or(is_known.then_some(Phase::Idle)),

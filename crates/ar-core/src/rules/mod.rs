@@ -69,8 +69,8 @@ pub use report::patterns::{by_file, expectations};
 pub use report::time_split::time_split;
 pub use report::warnings::warnings;
 pub use report::{
-    Aspect, Compared, Confound, Course, DirectionResult, Evidence, Expectation, FileResult, KeepHours, KeptStep,
-    MEMORY, Margin, MarginBy, Miss, Patterns, Point, Quantity, SHORTEST, Summary, Tally, TimeSplit, WallCounts,
+    Aspect, Compared, Confound, DirectionResult, Evidence, Expectation, FileResult, KeepHours, KeptStep, MEMORY,
+    Margin, MarginBy, Miss, Patterns, Point, Quantity, SHORTEST, SessionFacts, Summary, Tally, TimeSplit, WallCounts,
     Warning, doubted_numbers, doubtful_gain, how_to_repeat, kept_message, kept_steps, listed, margin, squashed_message,
     summarize,
 };

@@ -1,8 +1,9 @@
 //! Parts of a session in which a loop may be active: its open attempts, slots and seats, pauses, and the tip of its branch.
 
 use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 
-use crate::domain::{ExperimentId, Home, Layout, Number, Outage, Phase, Tag};
+use crate::domain::{ExperimentId, Home, Layout, Number, OutageKind, Phase, Tag};
 use crate::rules::decide::Trial;
 use crate::rules::history::History;
 use crate::rules::schedule::{Capacity, Expected, call_limit, calls_are_short, slots_so_far};
@@ -18,30 +19,37 @@ pub enum UnrecordedTip {
 }
 
 /// An outage of the agent for whose end the loop waits.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct OutageStatus {
-    /// Its cause, and the agent's message.
-    pub outage: Outage,
+    /// Its cause.
+    pub kind: OutageKind,
+    /// The agent's message.
+    pub said: String,
     /// When it started.
+    #[serde(with = "crate::domain::millis")]
     pub since: Timestamp,
     /// When the loop calls the agent again.
+    #[serde(rename = "until", with = "crate::domain::millis")]
     pub again: Timestamp,
 }
 
 /// A pause between two experiments.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SleepStatus {
     /// When it ends.
+    #[serde(with = "crate::domain::millis")]
     pub until: Timestamp,
     /// The reason for it, as a clause.
     pub why: String,
 }
 
 /// An open attempt of a session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct OpenStatus {
     /// Its number.
     pub id: ExperimentId,
+    /// Its description; empty while the agent works.
+    pub description: String,
     /// Its step.
     pub phase: Phase,
     /// The slot of its run, or its last one; absent *in place* and before a run.
@@ -50,17 +58,18 @@ pub struct OpenStatus {
     pub seat: Option<u32>,
     /// The run that it is for winners that wait; absent for an experiment of its own.
     pub trial: Option<Trial>,
-    /// Its description; empty while the agent works.
-    pub description: String,
     /// True if an earlier version of it was measured.
+    #[serde(skip)]
     pub is_again: bool,
     /// When its agent, run or guard started; absent if none is active.
+    #[serde(with = "crate::domain::millis::option")]
     pub since: Option<Timestamp>,
     /// The time that its agent, run or guard has been active, in seconds.
     pub elapsed: Option<f64>,
     /// Its time limit, in seconds.
     pub deadline: Option<f64>,
     /// The newest value in its run's log.
+    #[serde(serialize_with = "value_of")]
     pub newest: Option<Number>,
     /// The number of fresh runs that it has while they decide on it; absent while a control is made.
     pub fresh: Option<u32>,
@@ -68,6 +77,10 @@ pub struct OpenStatus {
     pub tainted: u32,
     /// The seconds that its run or guard has been waiting in the queue of an engine.
     pub queued: Option<f64>,
+}
+
+fn value_of<S: Serializer>(number: &Option<Number>, serializer: S) -> Result<S::Ok, S::Error> {
+    number.as_ref().map(|number| number.value).serialize(serializer)
 }
 
 impl OpenStatus {
@@ -113,20 +126,23 @@ pub struct LanesStatus {
 }
 
 /// A slot or a seat.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LaneStatus {
     /// The UUIDs of its GPUs, with commas; absent for a seat, and where nothing says them.
+    #[serde(skip)]
     pub gpu: Option<String>,
     /// The attempt in it; absent if it is idle.
     pub experiment: Option<ExperimentId>,
     /// The step of that.
-    pub phase: Option<Phase>,
+    pub phase: Phase,
     /// When its run or call started, if that is known.
+    #[serde(with = "crate::domain::millis::option")]
     pub since: Option<Timestamp>,
     /// The expected time left, in seconds, by the durations of others and its time limit; absent once it takes longer
     /// than others did.
     pub left: Option<f64>,
     /// True if it takes longer than others did.
+    #[serde(rename = "late")]
     pub is_late: bool,
 }
 
@@ -159,7 +175,7 @@ pub fn lanes_status(
         LaneStatus {
             gpu: None,
             experiment: open.map(|open| open.id),
-            phase: open.map(|open| open.phase),
+            phase: open.map_or(Phase::Idle, |open| open.phase),
             since: open.and_then(|open| open.since),
             left: left.filter(|_| !is_late).map(|left| limit.map_or(left, |limit| left.min(limit))),
             is_late,

@@ -2,7 +2,8 @@
 
 use super::evidence::{Warning, listed};
 use super::summary::Point;
-use crate::domain::{ExperimentId, Outcome};
+use crate::domain::{ExperimentId, Outcome, Record};
+use crate::rules::decide::{kept_uncontrolled, moved_in_a_row};
 
 /// The measured experiments in a row with the digits of the baseline from which it is doubtful that the code is run. A coarse
 /// metric often gives the same number, but seldom so many times.
@@ -12,14 +13,13 @@ const SAME: usize = 6;
 const MOVED: usize = 3;
 
 /// The doubts about the numbers of session `tag`: those of `points` are the baseline's, though the command starts `program`; the
-/// last gains did not stand, as their controls `moved`; or keeps are `uncontrolled`, as theirs gave no number.
-pub fn doubted_numbers(
-    tag: &str,
-    points: &[Point],
-    program: Option<&str>,
-    (moved, uncontrolled): (&[ExperimentId], &[ExperimentId]),
-) -> Vec<Warning> {
-    let doubts = [controls_moved(tag, moved), controls_failed(tag, uncontrolled), same_digits(tag, points, program)];
+/// last gains did not stand, as their controls moved; or the controls of keeps gave no number.
+pub fn doubted_numbers(tag: &str, points: &[Point], records: &[Record], program: Option<&str>) -> Vec<Warning> {
+    let doubts = [
+        controls_moved(tag, &moved_in_a_row(records)),
+        controls_failed(tag, &kept_uncontrolled(records)),
+        same_digits(tag, points, program),
+    ];
     doubts.into_iter().flatten().collect()
 }
 
@@ -80,7 +80,7 @@ mod tests {
             value => point(id, Some(value), if id == 0 { Keep } else { Discard }),
         };
         let points: Vec<Point> = (0..).zip(values).map(point).collect();
-        doubted_numbers("t", &points, program, (&[], &[])).pop()
+        doubted_numbers("t", &points, &[], program).pop()
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
     fn three_controls_in_a_row_that_moved_are_a_doubt() {
         let doubts = |moved: &[u32]| {
             let moved: Vec<ExperimentId> = moved.iter().copied().map(ExperimentId::from).collect();
-            doubted_numbers("t", &[], None, (&moved, &[])).pop().map(|warning| warning.what)
+            controls_moved("t", &moved).map(|warning| warning.what)
         };
         assert_eq!(doubts(&[1, 4]), None);
         assert_eq!(
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_keep_whose_control_gave_no_number_is_a_doubt() {
-        let doubt = doubted_numbers("t", &[], None, (&[], &[4.into()])).pop().unwrap();
+        let doubt = controls_failed("t", &[4.into()]).unwrap();
         assert_eq!(doubt.what, "kept although the control gave no number: 4");
         assert!(doubt.hint.unwrap().starts_with("run `ar verify 4 --tag t`"));
     }

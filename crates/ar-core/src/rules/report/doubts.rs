@@ -2,14 +2,18 @@
 
 use super::evidence::{Evidence, Warning, listed, listed_names, next_tag};
 use super::summary::Point;
-use crate::domain::{Direction, ExperimentId, ReviewVerdict, count_of, cut, experiment_name, shell_word};
+use crate::domain::{
+    Direction, EnvironmentChange, ExperimentId, Outcome, Record, ReviewVerdict, count_of, cut, experiment_name,
+    shell_word,
+};
+use crate::rules::{environment_changes, ignored_changes};
 
 /// The most changes of the environment named.
 const CHANGES: usize = 3;
 
 /// Numbers of the same code that shifted within the session, by the last rerun that showed it.
 pub(crate) fn drifted(evidence: Evidence<'_>) -> Option<Warning> {
-    let (last, drift) = evidence.checks.iter().rev().find_map(|check| Some((check, check.drift?)))?;
+    let (last, drift) = evidence.facts.checks.iter().rev().find_map(|check| Some((check, check.drift?)))?;
     Some(Warning {
         kind: "drift",
         what: format!("{}: numbers before and after are not comparable", drift.sentence(last.id, evidence.metric)),
@@ -21,10 +25,10 @@ pub(crate) fn drifted(evidence: Evidence<'_>) -> Option<Warning> {
 
 /// A change of machine, GPU, driver, tool or lock file within the session.
 pub(crate) fn environment_changed(evidence: Evidence<'_>) -> Option<Warning> {
-    let changes = evidence.changes.iter().take(CHANGES);
-    let mut named: Vec<String> =
-        changes.map(|change| format!("{change} from experiment {} on", change.experiment)).collect();
-    if let Some(more) = evidence.changes.len().checked_sub(CHANGES).filter(|more| *more > 0) {
+    let changes = environment_changes(evidence.records);
+    let name = |change: &EnvironmentChange| format!("{change} from experiment {} on", change.experiment);
+    let mut named: Vec<String> = changes.iter().take(CHANGES).map(name).collect();
+    if let Some(more) = changes.len().checked_sub(CHANGES).filter(|more| *more > 0) {
         named.push(format!("{more} more"));
     }
     (!named.is_empty()).then(|| Warning {
@@ -38,13 +42,13 @@ pub(crate) fn environment_changed(evidence: Evidence<'_>) -> Option<Warning> {
 
 /// Keeps whose values may come from other code than their commits.
 pub(crate) fn changed_while_running(evidence: Evidence<'_>) -> Option<Warning> {
-    let ids = evidence.changed_while_running;
+    let ids = evidence.ids(|it| it.outcome == Outcome::Keep && !it.changed_while_running.is_empty());
     let last = ids.last()?;
     Some(Warning {
         kind: "changed_while_running",
         what: format!(
             "files changed while kept experiments ran, so their numbers may belong to other code: {}",
-            listed(ids)
+            listed(&ids)
         ),
         hint: evidence.tag.map(|tag| format!("run `ar show {last} --tag {tag}` to see which files")),
     })
@@ -52,7 +56,7 @@ pub(crate) fn changed_while_running(evidence: Evidence<'_>) -> Option<Warning> {
 
 /// Runs that do not count because another process was on the GPU.
 pub(crate) fn tainted(evidence: Evidence<'_>) -> Option<Warning> {
-    let runs = evidence.tainted_runs;
+    let runs: u32 = evidence.records.iter().map(Record::tainted_runs).sum();
     let were = if runs == 1 { "was" } else { "were" };
     (runs > 0).then(|| Warning {
         kind: "tainted_runs",
@@ -66,18 +70,19 @@ pub(crate) fn tainted(evidence: Evidence<'_>) -> Option<Warning> {
 
 /// Values of runs that reached their deadline or crashed.
 pub(crate) fn partial(evidence: Evidence<'_>) -> Option<Warning> {
-    let last = evidence.partial.last()?;
+    let ids = evidence.ids(Record::is_partial);
+    let last = ids.last()?;
     Some(Warning {
         kind: "partial",
-        what: format!("partial numbers, of runs that did not finish: {}", listed(evidence.partial)),
+        what: format!("partial numbers, of runs that did not finish: {}", listed(&ids)),
         hint: evidence.tag.map(|tag| format!("run `ar show {last} --tag {tag}` to see how its run ended")),
     })
 }
 
 /// Values of one part or process of a run, where the log has none of all of them.
 pub(crate) fn of_parts(evidence: Evidence<'_>) -> Option<Warning> {
-    let (_, part) = evidence.of_parts.last()?;
-    let ids: Vec<ExperimentId> = evidence.of_parts.iter().filter(|(_, it)| it == part).map(|(id, _)| *id).collect();
+    let part = evidence.records.iter().rev().find_map(Record::part)?;
+    let ids = evidence.ids(|record| record.part() == Some(part));
     Some(Warning {
         kind: "of_parts",
         what: format!("a number may be that of a part ({}): {}", part.text(), listed(&ids)),
@@ -87,8 +92,9 @@ pub(crate) fn of_parts(evidence: Evidence<'_>) -> Option<Warning> {
 
 /// Values that files outside the commits may have changed.
 pub(crate) fn ignored_changed(evidence: Evidence<'_>) -> Option<Warning> {
-    let (last, files) = evidence.ignored_changed.last()?;
-    let ids: Vec<ExperimentId> = evidence.ignored_changed.iter().map(|(id, _)| *id).collect();
+    let changes = ignored_changes(evidence.records);
+    let (last, files) = changes.last()?;
+    let ids: Vec<ExperimentId> = changes.iter().map(|(id, _)| *id).collect();
     Some(Warning {
         kind: "ignored_files_changed",
         what: format!(
@@ -102,11 +108,11 @@ pub(crate) fn ignored_changed(evidence: Evidence<'_>) -> Option<Warning> {
 
 /// Keeps whose number an independent reviewer doubts.
 pub(crate) fn doubted_by_the_reviewer(evidence: Evidence<'_>) -> Option<Warning> {
-    let doubted: Vec<_> =
-        evidence.reviews.iter().filter(|(_, verdict)| *verdict != ReviewVerdict::Unreviewed).collect();
+    let reviews = evidence.records.iter().filter_map(|record| Some((record.id, record.open_review()?.verdict)));
+    let doubted: Vec<_> = reviews.filter(|(_, verdict)| *verdict != ReviewVerdict::Unreviewed).collect();
     let (first, _) = doubted.first()?;
     let name =
-        |(id, verdict): &&(ExperimentId, ReviewVerdict)| format!("{id} ({})", verdict.to_string().replace('_', " "));
+        |(id, verdict): &(ExperimentId, ReviewVerdict)| format!("{id} ({})", verdict.to_string().replace('_', " "));
     let names: Vec<String> = doubted.iter().map(name).collect();
     Some(Warning {
         kind: "doubted_by_the_reviewer",
@@ -117,9 +123,8 @@ pub(crate) fn doubted_by_the_reviewer(evidence: Evidence<'_>) -> Option<Warning>
 
 /// Keeps that no reviewer has judged, in a session that has one, or had.
 pub(crate) fn unreviewed(evidence: Evidence<'_>) -> Option<Warning> {
-    let is_left = |(_, verdict): &&(ExperimentId, ReviewVerdict)| *verdict == ReviewVerdict::Unreviewed;
-    let ids: Vec<ExperimentId> = evidence.reviews.iter().filter(is_left).map(|(id, _)| *id).collect();
-    let reviewer = if evidence.has_reviewer { "" } else { " --reviewer COMMAND" };
+    let ids = evidence.ids(|record| record.open_review().is_some() && record.is_unreviewed());
+    let reviewer = if evidence.facts.has_reviewer { "" } else { " --reviewer COMMAND" };
     let have = if ids.len() == 1 { "has" } else { "have" };
     (!ids.is_empty()).then(|| Warning {
         kind: "unreviewed",
@@ -130,8 +135,8 @@ pub(crate) fn unreviewed(evidence: Evidence<'_>) -> Option<Warning> {
 
 /// A session flagged for review.
 pub(crate) fn flagged(evidence: Evidence<'_>) -> Option<Warning> {
-    let last = evidence.flagged.last()?;
-    let times = match evidence.flagged.len() {
+    let last = evidence.facts.flagged.last()?;
+    let times = match evidence.facts.flagged.len() {
         1 => String::new(),
         times => format!("{}, last ", count_of(times, "time")),
     };
@@ -144,7 +149,7 @@ pub(crate) fn flagged(evidence: Evidence<'_>) -> Option<Warning> {
 
 /// A branch whose tip is not the last keep, or not the best experiment where a comparison decides.
 pub(crate) fn best_is_not_the_tip(evidence: Evidence<'_>) -> Option<Warning> {
-    let (tag, tip) = (evidence.tag?, evidence.tip?);
+    let (tag, tip) = (evidence.tag?, evidence.facts.tip.as_ref()?.as_str());
     let (best, last) =
         (&evidence.points[evidence.summary.best?], &evidence.points[evidence.summary.kept.last()?.index]);
     let is_at = |point: &Point| point.commit.as_deref() == Some(tip);
@@ -170,9 +175,9 @@ pub(crate) fn best_is_not_the_tip(evidence: Evidence<'_>) -> Option<Warning> {
 /// Work that `ar` saved.
 pub(crate) fn saved(evidence: Evidence<'_>) -> Option<Warning> {
     let tag = evidence.tag?;
-    (evidence.saved > 0).then(|| Warning {
+    (evidence.facts.saved > 0).then(|| Warning {
         kind: "saved",
-        what: format!("saved unfinished or uncommitted work {}", count_of(evidence.saved, "time")),
+        what: format!("saved unfinished or uncommitted work {}", count_of(evidence.facts.saved, "time")),
         hint: Some(format!("list it with `git for-each-ref refs/autoresearch/{tag}/saved`")),
     })
 }
@@ -225,39 +230,42 @@ pub(crate) fn unreadable(evidence: Evidence<'_>) -> Option<Warning> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::super::evidence::tests::warned;
     use super::super::warnings::warnings;
     use super::*;
+    use crate::domain::CommitId;
     use crate::domain::Outcome::{Discard, Keep};
-    use crate::domain::{EnvironmentChange, PartOf};
+    use crate::rules::report::SessionFacts;
+    use crate::rules::sample::{record, run};
 
     #[test]
     fn what_stands_beside_the_numbers_is_said_once_each() {
-        let changes = [EnvironmentChange {
-            experiment: 2.into(),
-            field: "gpu".into(),
-            before: "A100".into(),
-            after: "H100".into(),
-        }];
+        let environment = |gpu: &str| json!({"host": "box", "gpu": gpu, "driver": null, "lockfile": null});
+        let run = |fields: Value| {
+            let mut run = run(1.0, Some(1.0));
+            run.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            [run]
+        };
+        let review = |verdict: &str| json!({"verdict": verdict, "why": "", "seconds": 1.0});
+        let records = [
+            json!({"value": "1", "environment": environment("A100"), "runs": run(json!({"part": "split"}))}),
+            json!({"id": 1, "environment": environment("A100"), "changed_while_running": ["a"], "review": review("unclear")}),
+            json!({"id": 2, "value": "1", "environment": environment("H100"), "review": review("unreviewed"),
+                "runs": run(json!({"part": "split", "tainted": 3}))}),
+            json!({"id": 3, "environment": environment("H100"), "review": review("not_earned")}),
+            json!({"id": 4, "value": "1", "environment": environment("H100"), "runs": run(json!({"partial": true}))}),
+        ]
+        .map(record);
+        let facts = SessionFacts {
+            flagged: [5, 9].map(ExperimentId::from).into(),
+            saved: 2,
+            tip: Some(CommitId::new("0123456789")),
+            ..SessionFacts::default()
+        };
         let evidence = |evidence: Evidence<'_>| {
-            warnings(Evidence {
-                changes: &changes,
-                changed_while_running: &[1.into()],
-                tainted_runs: 3,
-                reviews: &[
-                    (1.into(), ReviewVerdict::Unclear),
-                    (2.into(), ReviewVerdict::Unreviewed),
-                    (3.into(), ReviewVerdict::NotEarned),
-                ],
-                partial: &[4.into()],
-                of_parts: &[(0.into(), PartOf::Split), (2.into(), PartOf::Split)],
-                flagged: &[5, 9].map(ExperimentId::from),
-                saved: 2,
-                malformed: 1,
-                without_number: 2,
-                tip: Some("0123456789"),
-                ..evidence
-            })
+            warnings(Evidence { records: &records, facts: &facts, malformed: 1, without_number: 2, ..evidence })
         };
         let said: Vec<_> = warned(&[("2", Keep), ("1", Keep)], evidence, |_| ());
         let said: Vec<_> = said.iter().map(|warning| warning.what.as_str()).collect();

@@ -1,15 +1,15 @@
 //! Facts that you should know before believing a session's numbers, and the evidence for them.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::summary::{Point, Summary};
 use super::time_split::TimeSplit;
-use super::wall_counts::WallCounts;
-use crate::domain::{Direction, EnvironmentChange, ExperimentId, PartOf, ReviewVerdict};
+use crate::domain::{CommitId, Direction, ExperimentId, Layout, Record, Spent};
 use crate::rules::decide::Check;
-use crate::rules::history::Spread;
+use crate::rules::history::{Elsewhere, Spread};
 
 /// A warning about a session or a ledger on which the user can act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -22,6 +22,37 @@ pub struct Warning {
     pub hint: Option<String>,
 }
 
+/// Facts about a session that are not in its records.
+#[derive(Debug, Clone, Default)]
+pub struct SessionFacts {
+    /// The name of the repository's folder.
+    pub repository: Option<String>,
+    /// The experiments after which it was flagged for review.
+    pub flagged: Vec<ExperimentId>,
+    /// The reason why its last loop ended.
+    pub ended: Option<String>,
+    /// The time limit of a call of its agent.
+    pub agent_timeout: Option<Duration>,
+    /// The files that each of its experiments changed, in the order of the records.
+    pub changed: Vec<Vec<String>>,
+    /// Measurements of its commits by other sessions.
+    pub elsewhere: Vec<Elsewhere>,
+    /// The reruns of its best experiments, in order.
+    pub checks: Vec<Check>,
+    /// The program that its command starts, where that is known.
+    pub program: Option<String>,
+    /// The commit at the tip of its branch; absent while an experiment is open.
+    pub tip: Option<CommitId>,
+    /// The usage of all agent calls, if known.
+    pub spent: Spent,
+    /// The current layout of slots and seats; absent *in place*.
+    pub layout: Option<Layout>,
+    /// True if it has a reviewer now.
+    pub has_reviewer: bool,
+    /// The number of times that `ar` saved uncommitted or unfinished work.
+    pub saved: usize,
+}
+
 /// The evidence about a session or a ledger.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
@@ -29,6 +60,10 @@ pub struct Evidence<'a> {
     pub tag: Option<&'a str>,
     /// The file of a ledger; absent for a session.
     pub ledger: Option<&'a Path>,
+    /// The records of a session; empty for a ledger.
+    pub records: &'a [Record],
+    /// What else is known of a session.
+    pub facts: &'a SessionFacts,
     /// The experiments.
     pub points: &'a [Point],
     /// The metric's name.
@@ -43,42 +78,17 @@ pub struct Evidence<'a> {
     pub spread: Option<&'a Spread>,
     /// The use of the time.
     pub time: Option<&'a TimeSplit>,
-    /// The reruns of the best experiments, in order.
-    pub checks: &'a [Check],
-    /// The last experiments in a row whose controls moved.
-    pub moved: &'a [ExperimentId],
-    /// The keeps whose controls gave no number.
-    pub uncontrolled: &'a [ExperimentId],
-    /// The program that the command starts, where that is known.
-    pub program: Option<&'a str>,
-    /// The changes of the environment.
-    pub changes: &'a [EnvironmentChange],
-    /// The keeps during whose runs committed files changed.
-    pub changed_while_running: &'a [ExperimentId],
-    /// The number of runs during which another process was on the GPU.
-    pub tainted_runs: u32,
-    /// The numbers by the wall around their runs, where the records have it.
-    pub walls: Option<WallCounts>,
-    /// The experiments before whose runs ignored files changed, with those files.
-    pub ignored_changed: &'a [(ExperimentId, Vec<String>)],
-    /// The keeps that a reviewer doubts, or has not reviewed.
-    pub reviews: &'a [(ExperimentId, ReviewVerdict)],
-    /// True if the session has a reviewer now.
-    pub has_reviewer: bool,
-    /// The experiments with numbers of runs that did not finish.
-    pub partial: &'a [ExperimentId],
-    /// Those with numbers that are not of whole runs.
-    pub of_parts: &'a [(ExperimentId, PartOf)],
-    /// The experiments after which the session was flagged for review.
-    pub flagged: &'a [ExperimentId],
-    /// The commit at the tip of the branch; absent while an experiment is open.
-    pub tip: Option<&'a str>,
-    /// The number of times that `ar` saved uncommitted work.
-    pub saved: usize,
     /// The number of ledger rows that cannot be read.
     pub malformed: u32,
     /// The number of other rows with an unreadable value.
     pub without_number: u32,
+}
+
+impl Evidence<'_> {
+    /// The experiments of which a rule holds.
+    pub(crate) fn ids(&self, rule: impl Fn(&Record) -> bool) -> Vec<ExperimentId> {
+        self.records.iter().filter(|record| rule(record)).map(|record| record.id).collect()
+    }
 }
 
 /// Lists experiments in a sentence: `3, 5 and 8`, at most five of them.
@@ -121,10 +131,13 @@ pub(crate) mod tests {
             .zip(points)
             .map(|(id, (value, outcome))| point(id, (*value != "-").then_some(*value), *outcome))
             .collect();
+        let facts = SessionFacts::default();
         let summary = summarize(&points, Direction::Lower, Some(0), true);
         let mut evidence = Evidence {
             tag: Some("t"),
             ledger: None,
+            records: &[],
+            facts: &facts,
             points: &points,
             metric: "loss",
             direction: Direction::Lower,
@@ -132,22 +145,6 @@ pub(crate) mod tests {
             summary: &summary,
             spread: None,
             time: None,
-            checks: &[],
-            moved: &[],
-            uncontrolled: &[],
-            program: None,
-            changes: &[],
-            changed_while_running: &[],
-            tainted_runs: 0,
-            walls: None,
-            ignored_changed: &[],
-            reviews: &[],
-            has_reviewer: false,
-            partial: &[],
-            of_parts: &[],
-            flagged: &[],
-            tip: None,
-            saved: 0,
             malformed: 0,
             without_number: 0,
         };

@@ -30,7 +30,8 @@ impl WallCounts {
 
 /// Numbers that were measured without a wall in a session that has others. Where all of them were, that is how the user has it.
 pub(crate) fn without_wall(evidence: Evidence<'_>) -> Option<Warning> {
-    let WallCounts { bwrap, none } = evidence.walls.filter(|walls| walls.none > 0 && walls.bwrap > 0)?;
+    let WallCounts { bwrap, none } =
+        WallCounts::of(evidence.records).filter(|walls| walls.none > 0 && walls.bwrap > 0)?;
     let were = if none == 1 { "was" } else { "were" };
     Some(Warning {
         kind: "without_wall",
@@ -64,12 +65,13 @@ mod tests {
 
     #[test]
     fn numbers_without_a_wall_are_counted_in_a_warning() {
-        let warning = |walls| {
-            let rule = |evidence: Evidence<'_>| without_wall(Evidence { walls, ..evidence }).into_iter().collect();
+        let counts = |bwrap, none| {
+            let number = |wall| record(json!({"value": "1.0", "sandbox": wall}));
+            let records = [vec![number("bwrap"); bwrap], vec![number("none"); none]].concat();
+            let rule = |it: Evidence<'_>| without_wall(Evidence { records: &records, ..it }).into_iter().collect();
             warned(&[("2", Keep)], rule, |_| ()).pop()
         };
-        let counts = |bwrap, none| warning(Some(WallCounts { bwrap, none }));
-        assert_eq!(warning(None), None);
+        assert_eq!(counts(0, 0), None);
         assert_eq!(counts(3, 0), None);
         let found = counts(7, 3).unwrap();
         let why = "nothing kept the run from writing to the evaluator or to other runs' files";

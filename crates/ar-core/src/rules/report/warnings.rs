@@ -14,8 +14,8 @@ use super::waste::{crashes, outages, refusals, waiting_for_the_agent};
 /// All warnings, those about values first.
 pub fn warnings(evidence: Evidence<'_>) -> Vec<Warning> {
     let mut found: Vec<Warning> = direction_doubted(evidence).into_iter().collect();
-    let controls = (evidence.moved, evidence.uncontrolled);
-    let numbers = |tag| doubted_numbers(tag, evidence.points, evidence.program, controls);
+    let program = evidence.facts.program.as_deref();
+    let numbers = |tag| doubted_numbers(tag, evidence.points, evidence.records, program);
     found.extend(evidence.tag.map(numbers).unwrap_or_default());
     found.extend(within_spread(evidence));
     found.extend(never_repeated(evidence));

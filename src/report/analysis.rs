@@ -1,7 +1,8 @@
-//! The findings of a session or a ledger, as data.
+//! The analysis of a session's records, or of a ledger's rows: what every report, status, page and chart reads.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -14,16 +15,15 @@ use super::point::value;
 use super::sources::Sources;
 use super::verified::Verified;
 use crate::domain::{
-    AgentCall, CommitId, Composite, DiffStat, Direction, EnvironmentChange, ExperimentId, Layout, Note, Outcome,
-    PartOf, Record, Review, ReviewVerdict, RunRole, Spent, Tokens, WallKind, span_text,
+    AgentCall, CommitId, Composite, Contract, DiffStat, Direction, ExperimentId, Note, Outcome, Record, Review,
+    RunRole, Spent, Tokens, WallKind, span_text,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    AxisValues, Check, Confound, Counts, Course, Ended, Evidence, History, Margin, Miss, Patterns, Point, RunOf,
-    SHORTEST, Slots, Spread, Summary, TimeSplit, WallCounts, Warning, by_direction, by_file, confounds_of_keep,
-    distinct_runs, environment_changes, expectations, gain_alone, gpu_hours, ignored_changes, is_concurrent,
-    keep_hours, kept_uncontrolled, lanes, margin, misses, moved_in_a_row, run_seconds, slots, spread, summarize,
-    time_split, warnings,
+    AxisValues, Confound, Counts, Ended, Evidence, History, KeptStep, Margin, Miss, Patterns, Point, RunOf, SHORTEST,
+    SessionFacts, Slots, Spread, Summary, TimeSplit, Warning, axis_values, by_direction, by_file, confounds_of_keep,
+    distinct_runs, expectations, gain_alone, gpu_hours, is_concurrent, keep_hours, lanes, margin, misses, run_seconds,
+    slots, spread, summarize, time_split, warnings,
 };
 
 /// The time that a session took.
@@ -110,17 +110,15 @@ pub(super) struct Details {
 }
 
 impl Details {
-    fn of(record: &Record, replaced_by: Option<ExperimentId>, gain_alone: Option<f64>) -> Details {
+    fn of(record: &Record) -> Details {
         Details {
             base: record.base.clone(),
             reason: record.reason.clone(),
             direction: record.direction.clone(),
             memory_gb: record.memory_gb,
             number_of: record.number_of(),
-            replaced_by,
-            hours: None,
-            confounds: Vec::new(),
-            gain_alone,
+            replaced_by: None,
+            gain_alone: None,
             seconds: record.run_seconds(),
             sandbox: record.sandbox,
             diff: record.diff,
@@ -128,6 +126,8 @@ impl Details {
             finished: record.finished,
             agent: record.agent.clone(),
             review: record.review.clone(),
+            hours: None,
+            confounds: Vec::new(),
             notes: None,
             axes: None,
             artifact: None,
@@ -135,100 +135,37 @@ impl Details {
     }
 }
 
-/// The runs of a slot.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Lane {
-    /// Its runs, by time.
-    pub(super) runs: Vec<LaneRun>,
-}
-
-/// A run in a slot.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct LaneRun {
-    /// The experiment; of a train's run, its last member.
-    pub(super) id: ExperimentId,
-    pub(super) ended: Ended,
-    pub(super) started: Timestamp,
-    /// Its duration.
-    pub(super) seconds: f64,
-}
-
-impl Lane {
-    fn of(runs: &[RunOf<'_>]) -> Lane {
-        let run = |run: &RunOf<'_>| LaneRun {
-            id: run.record.id,
-            ended: Ended::of_record(run.record),
-            started: run.run.started,
-            seconds: run.run.seconds,
-        };
-        Lane { runs: runs.iter().map(run).collect() }
-    }
-
-    /// The time that it was busy, in seconds.
-    pub(super) fn seconds(&self) -> f64 {
-        self.runs.iter().map(|run| run.seconds).sum::<f64>().abs()
-    }
-}
-
-/// The findings of a session or a ledger.
+/// The analysis of a session or a ledger.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// What fresh runs say of its experiments.
-    pub(super) verified: Verified,
     pub(super) tag: Option<String>,
-    /// Its origin, as far as it is known: repository, GPU, agent.
-    pub(super) origin: Vec<String>,
     pub(super) metric: Option<String>,
     pub(super) direction: Direction,
+    /// The session's records; empty for a ledger.
+    pub(super) history: Arc<History>,
+    /// What else is known of the session.
+    pub(super) facts: SessionFacts,
+    /// Its origin, as far as it is known: repository, GPU, agent.
+    pub(super) origin: Vec<String>,
     pub(super) counts: Counts,
     pub(super) points: Vec<Point>,
     pub(super) baseline: Option<usize>,
     pub(super) summary: Summary,
     pub(super) times: Option<Times>,
-    /// Its slots; absent for a ledger.
-    pub(super) slots: Option<Slots>,
-    /// The runs of each slot, in slot order; empty *in place*.
-    pub(super) lanes: Vec<Lane>,
-    /// The experiments after which the session was flagged for review.
-    pub(super) flagged: Vec<ExperimentId>,
-    /// The experiments with numbers of runs that did not finish.
-    pub(super) partial: Vec<ExperimentId>,
-    /// Those with numbers that are not of whole runs.
-    pub(super) of_parts: Vec<(ExperimentId, PartOf)>,
-    /// What the experiments after the last keep cost, in [`Report::hour`]s.
-    pub(super) hours_since_keep: f64,
-    /// The reason that the last loop ended.
-    pub(super) ended: Option<String>,
-    /// What recurs in its experiments; absent for a ledger.
-    pub(super) patterns: Option<Patterns>,
     /// The shares of a session's time.
     pub(super) time_split: Option<TimeSplit>,
+    /// Its slots; absent for a ledger.
+    pub(super) slots: Option<Slots>,
+    /// What the experiments after the last keep cost, in [`Report::hour`]s.
+    pub(super) hours_since_keep: f64,
+    /// What recurs in its experiments; absent for a ledger.
+    pub(super) patterns: Option<Patterns>,
     /// The spread of repeated measurements.
     pub(super) spread: Option<Spread>,
-    /// The reruns of the best experiments, in order.
-    pub(super) checks: Vec<Check>,
-    /// The numbers by the wall around their runs, where the records have it.
-    pub(super) walls: Option<WallCounts>,
-    /// The number of runs during which another process was on the GPU.
-    pub(super) tainted_runs: u32,
-    /// The last experiments in a row whose controls moved.
-    pub(super) moved: Vec<ExperimentId>,
-    /// The keeps whose controls gave no number.
-    pub(super) uncontrolled: Vec<ExperimentId>,
-    /// The program that the command starts, where that is known.
-    pub(super) program: Option<String>,
-    /// Changes of the machine that values depend on.
-    pub(super) changes: Vec<EnvironmentChange>,
     /// The largest distance of a near miss from the value to beat.
     pub(super) margin: Option<Margin>,
-    /// For each experiment, the place of the one that it had to beat, where that is known; empty for a ledger.
-    pub(super) rivals: Vec<Option<usize>>,
     /// Experiments worth another look.
     pub(super) misses: Vec<Miss>,
-    /// The keeps that a reviewer doubts, or has not reviewed.
-    pub(super) reviews: Vec<(ExperimentId, ReviewVerdict)>,
-    /// True if the session has a reviewer now.
-    pub(super) has_reviewer: bool,
     /// Facts to know before trusting the values.
     pub(super) warnings: Vec<Warning>,
     /// The data of each experiment that its point lacks, in the order of the points; empty for a ledger.
@@ -237,12 +174,12 @@ pub struct Report {
     pub(super) spent: Spent,
     /// The axes of its experiments, where it has some.
     pub(super) composite: Option<Composite>,
-    /// The sources of a research session.
-    pub(super) sources: Option<Sources>,
-    /// The folder with the artifacts of the best experiment.
-    pub(super) artifacts: Option<String>,
     /// The value from which on experiments are kept, whatever the best is.
     pub(super) keep_above: Option<f64>,
+    /// What fresh runs say of its experiments.
+    pub(super) verified: Verified,
+    /// The folder with the artifacts of the best experiment.
+    pub(super) artifacts: Option<String>,
     /// Assumptions, and how to override them, a sentence each.
     pub(super) assumed: Vec<String>,
     /// Unreadable lines of a ledger and lines with an unreadable value, with the cause.
@@ -250,113 +187,68 @@ pub struct Report {
 }
 
 impl Report {
-    /// Sums up a session.
-    pub fn of_session(tag: &str, metric: &str, direction: Direction, history: &History) -> Report {
-        let records = history.records();
-        let counts = Counts::of(records);
-        let replaced = history.replaced();
-        let points: Vec<Point> = records
-            .iter()
-            .map(|record| Point {
-                id: record.id,
-                commit: record.commit.is_known().then(|| record.commit.as_str().into()),
-                value: history.number_to_beat(record),
-                outcome: record.verdict(),
-                description: record.description.as_str().into(),
-                failure: record.failure.as_ref().map(|failure| failure.class),
-                reason: record.reason.as_str().into(),
-                excerpt: record.failure.as_ref().map(|failure| failure.excerpt.as_str().into()).unwrap_or_default(),
-                is_confirmed: record.deciding_runs().iter().any(|run| run.role == Some(RunRole::Confirm)),
-                is_barred: false,
-            })
-            .collect();
+    /// Analyses the records of a session. With its `contract` it has its axes, its artifact and its threshold, too.
+    pub fn of_session(
+        tag: &str,
+        (metric, direction): (&str, Direction),
+        contract: Option<&Contract>,
+        history: Arc<History>,
+        facts: SessionFacts,
+    ) -> Report {
+        let (records, layout) = (history.records(), facts.layout.as_ref());
+        let points: Vec<Point> = records.iter().map(|record| point(&history, record)).collect();
         let baseline = points.iter().position(|point| point.id.is_baseline());
         let has_verdict = points.is_empty() || points.iter().any(|point| point.outcome.is_some());
+        let replaced = history.replaced();
         let mut summary = summarize(&points, direction, baseline, has_verdict);
         summary.share_out(&points, direction, |id| replaced.contains_key(&id));
-        Report {
+        let start = baseline.and_then(|index| points[index].value.as_ref());
+        let keep_above = contract.and_then(|contract| Some(contract.keep_above.as_ref()?.value(start)));
+        if keep_above.is_some() {
+            // None of them had to be better than another.
+            summary.kept.iter_mut().for_each(KeptStep::forget_gain);
+        }
+        let composite = contract.and_then(|contract| contract.composite.as_ref());
+        let mut artifacts = ArtifactData::by_experiment(contract, &history);
+        let (times, time_split) = times(records, &facts).unzip();
+        // The runs of imported experiments are unknown.
+        let hours = times.map(|_| keep_hours(records, layout)).unwrap_or_default();
+        let rivals = history.rivals();
+        let details = records.iter().zip(&rivals).map(|(record, rival)| Details {
+            replaced_by: replaced.get(&record.id).copied(),
+            gain_alone: gain_alone(records, record),
+            hours: hours.of.get(&record.id).copied(),
+            confounds: confounds_of_keep(record, rival.map(|place| &records[place])),
+            axes: composite.map(|composite| axis_values(composite, &record.metrics)),
+            artifact: artifacts.remove(&record.id),
+            ..Details::of(record)
+        });
+        let report = Report {
             tag: Some(tag.to_owned()),
             metric: Some(metric.to_owned()),
-            times: times(records),
-            slots: Some(slots(records, None)),
-            spent: history.spent(),
-            details: records
-                .iter()
-                .map(|record| Details::of(record, replaced.get(&record.id).copied(), gain_alone(records, record)))
-                .collect(),
-            moved: moved_in_a_row(records),
-            uncontrolled: kept_uncontrolled(records),
             direction,
-            counts,
+            origin: origin(facts.repository.clone(), records),
+            counts: Counts::of(records),
+            times,
+            time_split: time_split.flatten(),
+            slots: Some(slots(records, layout)),
+            hours_since_keep: hours.since,
+            patterns: Some(Patterns {
+                files: by_file(records, &facts.changed, &summary.kept, layout),
+                directions: by_direction(records, &summary.kept, layout),
+                hypotheses: expectations(records, &rivals, direction),
+            }),
+            spread: spread(records, &facts.elsewhere),
+            details: details.collect(),
+            spent: spent(history.spent(), facts.spent),
+            composite: composite.cloned(),
+            keep_above,
             points,
             baseline,
             summary,
             ..Report::default()
-        }
-    }
-
-    /// The same with what is known beside the records, which are those of `history`, and what follows from all of it.
-    #[must_use]
-    pub fn with_timeline(mut self, history: &History, course: Course) -> Report {
-        let records = history.records();
-        self = self.with_spent(course.spent);
-        self.origin = origin(course.repository, records);
-        self.flagged = course.flagged;
-        self.partial = records.iter().filter(|record| record.is_partial()).map(|record| record.id).collect();
-        self.of_parts = records.iter().filter_map(|record| Some((record.id, record.part()?))).collect();
-        self.ended = course.ended;
-        self.checks = course.checks;
-        self.program = course.program;
-        self.spread = spread(records, &course.elsewhere);
-        let seconds = self.times.map_or(0.0, |times| times.hours * 3600.0);
-        let waits = history.waits();
-        let layout = course.layout.as_ref();
-        let slots = slots(records, layout);
-        self.slots = Some(slots);
-        if is_concurrent(records, layout) {
-            self.lanes = lanes(records, slots.count).iter().map(|runs| Lane::of(runs)).collect();
-        } else {
-            // If runs and calls overlap, they are not shares of the same time.
-            self.time_split = time_split(records, waits, course.agent_timeout, seconds);
-        }
-        if let Some(times) = &mut self.times {
-            times.gpu_hours = gpu_hours(&distinct_runs(records), layout);
-            times.idle_hours = self.time_split.map_or(waits.nobody.min(seconds), |split| split.nobody) / 3600.0;
-            // With `ar try`, the user works between experiments, so idle time counts.
-            if records.iter().all(|record| record.agent.is_some() || record.id.is_baseline()) {
-                times.per_hour = per_hour(records, times.hours - times.idle_hours);
-            }
-        }
-        let kept = records.iter().filter(|record| record.outcome == Outcome::Keep);
-        let changed: Vec<ExperimentId> =
-            kept.filter(|record| !record.changed_while_running.is_empty()).map(|record| record.id).collect();
-        let tip = course.tip.as_ref().map(CommitId::as_str);
-        self.changes = environment_changes(records);
-        self.tainted_runs = records.iter().map(Record::tainted_runs).sum();
-        self.walls = WallCounts::of(records);
-        let of_record = |record: &Record| Some((record.id, record.open_review()?.verdict));
-        self.reviews = records.iter().filter_map(of_record).collect();
-        self.has_reviewer = course.has_reviewer;
-        self.rivals = history.rivals();
-        self.weigh_keeps(records, layout);
-        self.patterns = Some(Patterns {
-            files: by_file(records, &course.changed, &self.summary.kept, layout),
-            directions: by_direction(records, &self.summary.kept, layout),
-            hypotheses: expectations(records, &self.rivals, self.direction),
-        });
-        self.judge(None, (&changed, &ignored_changes(records)), tip, course.saved);
-        self
-    }
-
-    /// Notes what each keep cost, and what changed with it.
-    fn weigh_keeps(&mut self, records: &[Record], layout: Option<&Layout>) {
-        // The runs of imported experiments are unknown.
-        let hours = self.times.map(|_| keep_hours(records, layout)).unwrap_or_default();
-        self.hours_since_keep = hours.since;
-        for ((record, details), rival) in records.iter().zip(&mut self.details).zip(&self.rivals) {
-            details.hours = hours.of.get(&record.id).copied();
-            details.confounds = confounds_of_keep(record, rival.map(|place| &records[place]));
-        }
+        };
+        Report { history: Arc::clone(&history), facts, ..report }.judged(&rivals, None)
     }
 
     /// The same with the folder in which the artifacts of the best experiment are, as `find` says.
@@ -366,16 +258,20 @@ impl Report {
         self
     }
 
-    /// The same with what all calls of the agent used, also those that led to no experiment, where the session knows that.
-    #[must_use]
-    pub fn with_spent(mut self, spent: Spent) -> Report {
-        let known = |spent: &Spent| (spent.cost.unwrap_or(0.0), spent.tokens.map_or(0, Tokens::total));
-        let (of_records, of_all) = (known(&self.spent), known(&spent));
-        // A journal that is older than what an agent reports knows less than the records.
-        if of_all.0 >= of_records.0 && of_all.1 >= of_records.1 {
-            self.spent = spent;
-        }
-        self
+    /// The runs of each slot, in slot order; empty *in place*.
+    pub(super) fn lanes(&self) -> Vec<Vec<RunOf<'_>>> {
+        let (records, slots) = (self.history.records(), self.slots.filter(|_| self.is_concurrent()));
+        slots.map(|slots| lanes(records, slots.count)).unwrap_or_default()
+    }
+
+    /// The sources of a research session.
+    pub(super) fn sources(&self) -> Option<Sources> {
+        Sources::of(self.history.records())
+    }
+
+    /// Returns whether its experiments were made side by side.
+    pub(super) fn is_concurrent(&self) -> bool {
+        is_concurrent(self.history.records(), self.facts.layout.as_ref())
     }
 
     /// The unit of what runs cost: a GPU-hour, or an hour of a run where the session has no GPU.
@@ -411,19 +307,15 @@ impl Report {
         Cost::of(&self.spent, count(experiments), count(keeps))
     }
 
-    /// Looks for near misses and for what to warn of.
-    fn judge(
-        &mut self,
-        ledger: Option<&Path>,
-        (changed, ignored_changed): (&[ExperimentId], &[(ExperimentId, Vec<String>)]),
-        tip: Option<&str>,
-        saved: usize,
-    ) {
+    /// The same with near misses, and what to warn of. `rivals` are the places of the experiments that each had to beat.
+    fn judged(mut self, rivals: &[Option<usize>], ledger: Option<&Path>) -> Report {
         self.margin = margin(&self.summary.kept, self.spread.as_ref());
-        self.misses = misses(&self.points, &self.rivals, self.direction, self.baseline, self.margin);
+        self.misses = misses(&self.points, rivals, self.direction, self.baseline, self.margin);
         self.warnings = warnings(Evidence {
             tag: self.tag.as_deref(),
             ledger,
+            records: self.history.records(),
+            facts: &self.facts,
             points: &self.points,
             metric: self.metric.as_deref().unwrap_or_default(),
             direction: self.direction,
@@ -431,25 +323,10 @@ impl Report {
             summary: &self.summary,
             spread: self.spread.as_ref(),
             time: self.time_split.as_ref(),
-            checks: &self.checks,
-            moved: &self.moved,
-            uncontrolled: &self.uncontrolled,
-            program: self.program.as_deref(),
-            changes: &self.changes,
-            changed_while_running: changed,
-            tainted_runs: self.tainted_runs,
-            walls: self.walls,
-            ignored_changed,
-            reviews: &self.reviews,
-            has_reviewer: self.has_reviewer,
-            partial: &self.partial,
-            of_parts: &self.of_parts,
-            flagged: &self.flagged,
-            tip,
-            saved,
             malformed: self.counts.malformed,
             without_number: (self.unread.len() as u32).saturating_sub(self.counts.malformed),
         });
+        self
     }
 
     /// The same with the notes on the experiments, which the JSON document has.
@@ -497,7 +374,7 @@ impl Report {
         (counts.total, counts.malformed) = (total, total - counts.total);
         counts.elsewhere = ledger.elsewhere;
         let summary = summarize(&points, ledger.direction, baseline, ledger.has_verdict);
-        let mut report = Report {
+        let report = Report {
             metric: ledger.metric,
             assumed: ledger.assumed,
             unread,
@@ -508,8 +385,12 @@ impl Report {
             summary,
             ..Report::default()
         };
-        report.judge(ledger.file.as_deref(), (&[], &[]), None, 0);
-        report
+        report.judged(&[], ledger.file.as_deref())
+    }
+
+    /// Returns whether it is of the same records, as they were read once.
+    pub fn is_of(&self, history: &Arc<History>) -> bool {
+        Arc::ptr_eq(&self.history, history)
     }
 
     /// The number of experiments with each outcome.
@@ -556,30 +437,59 @@ impl Report {
     }
 }
 
-fn times(records: &[Record]) -> Option<Times> {
+/// An experiment of a session as the summary takes it.
+fn point(history: &History, record: &Record) -> Point {
+    Point {
+        id: record.id,
+        commit: record.commit.is_known().then(|| record.commit.as_str().into()),
+        value: history.number_to_beat(record),
+        outcome: record.verdict(),
+        description: record.description.as_str().into(),
+        failure: record.failure.as_ref().map(|failure| failure.class),
+        reason: record.reason.as_str().into(),
+        excerpt: record.failure.as_ref().map(|failure| failure.excerpt.as_str().into()).unwrap_or_default(),
+        is_confirmed: record.deciding_runs().iter().any(|run| run.role == Some(RunRole::Confirm)),
+        is_barred: false,
+    }
+}
+
+/// What all calls of the agent used, also those that led to no experiment. A journal that is older than what an agent reports
+/// knows less than the records.
+fn spent(of_records: Spent, of_all: Spent) -> Spent {
+    let known = |spent: &Spent| (spent.cost.unwrap_or(0.0), spent.tokens.map_or(0, Tokens::total));
+    let (recorded, all) = (known(&of_records), known(&of_all));
+    if all.0 >= recorded.0 && all.1 >= recorded.1 { of_all } else { of_records }
+}
+
+/// The time that a session took, and its shares.
+fn times(records: &[Record], facts: &SessionFacts) -> Option<(Times, Option<TimeSplit>)> {
     // The times of imported experiments are unknown.
     if records.iter().any(|record| record.imported.is_some()) {
         return None;
     }
     let started = records.iter().map(|record| record.started).min()?;
     let finished = records.iter().map(|record| record.finished).max()?;
-    let hours = (finished.as_second() - started.as_second()).max(0) as f64 / 3600.0;
-    let runs = distinct_runs(records);
-    Some(Times {
+    let seconds = (finished.as_second() - started.as_second()).max(0) as f64;
+    let (runs, waits, layout) = (distinct_runs(records), records.last()?.waits, facts.layout.as_ref());
+    // If runs and calls overlap, they are not shares of the same time.
+    let split =
+        if is_concurrent(records, layout) { None } else { time_split(records, waits, facts.agent_timeout, seconds) };
+    let idle = split.map_or(waits.nobody.min(seconds), |split| split.nobody);
+    // With `ar try`, the user works between experiments, so idle time counts.
+    let is_by_agent = records.iter().all(|record| record.agent.is_some() || record.id.is_baseline());
+    let (hours, idle_hours) = (seconds / 3600.0, idle / 3600.0);
+    let rated = if is_by_agent { hours - idle_hours } else { hours };
+    let experiments = records.iter().filter(|record| !record.id.is_baseline()).count();
+    let times = Times {
         started,
         finished,
         hours,
-        idle_hours: 0.0,
-        per_hour: per_hour(records, hours),
+        idle_hours,
+        per_hour: (rated * 3600.0 >= SHORTEST).then(|| experiments as f64 / rated),
         run_hours: run_seconds(&runs) / 3600.0,
-        gpu_hours: gpu_hours(&runs, None),
-    })
-}
-
-/// The rate of experiments in so many hours, the baseline not counted; absent for less than a minute.
-fn per_hour(records: &[Record], hours: f64) -> Option<f64> {
-    let experiments = records.iter().filter(|record| !record.id.is_baseline()).count();
-    (hours * 3600.0 >= SHORTEST).then(|| experiments as f64 / hours)
+        gpu_hours: gpu_hours(&runs, layout),
+    };
+    Some((times, split))
 }
 
 /// The origin of records: the repository, then GPUs and agent of the newest record that has them; blank where unknown.
