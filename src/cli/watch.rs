@@ -15,7 +15,7 @@ use autoresearch::exec::GpuMonitor;
 use autoresearch::git::Repo;
 use autoresearch::guardian::GuardianError;
 use autoresearch::report::{Report, Scene, Screen, Scroll, SessionStatus, draw, fit};
-use autoresearch::session::{Lookout, SessionError};
+use autoresearch::session::{SessionError, StatusWatcher};
 use autoresearch::state::user_folder;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::crossterm::execute;
@@ -208,7 +208,7 @@ fn action(key: KeyEvent) -> Option<Action> {
 
 /// The screen of one session.
 struct View<'a> {
-    lookout: Lookout<'a>,
+    watcher: StatusWatcher<'a>,
     gpus: GpuMonitor,
     loads: Vec<GpuLoad>,
     /// The last status that was read, and the analysis of its records.
@@ -223,7 +223,7 @@ struct View<'a> {
 impl<'a> View<'a> {
     fn new(repo: &'a Repo, tag: Tag, clock: Clock) -> View<'a> {
         View {
-            lookout: Lookout::new(repo, tag.clone(), clock),
+            watcher: StatusWatcher::new(repo, tag.clone(), clock),
             gpus: GpuMonitor::start(),
             loads: Vec::new(),
             seen: None,
@@ -238,11 +238,11 @@ impl<'a> View<'a> {
 impl Shown for View<'_> {
     fn look(&mut self) {
         self.loads = self.gpus.look();
-        if !self.lookout.is_there() {
+        if !self.watcher.is_there() {
             self.trouble = Some(SessionError::NoSession { tag: Some(self.tag.clone()), there: Vec::new() }.to_string());
             return;
         }
-        let status = match self.lookout.look() {
+        let status = match self.watcher.look() {
             Ok(status) => status,
             Err(error) => {
                 self.trouble = Some(with_causes(&error));
@@ -250,7 +250,7 @@ impl Shown for View<'_> {
             }
         };
         self.trouble = None;
-        self.log = status.log.as_ref().map(|log| self.lookout.last_lines(log)).unwrap_or_default();
+        self.log = status.log.as_ref().map(|log| self.watcher.last_lines(log)).unwrap_or_default();
         let report = match self.seen.take() {
             Some((_, report)) if report.is_of(&status.history) => report,
             _ => status.report(),

@@ -17,9 +17,10 @@ mod view;
 mod wait;
 
 pub use commands::{
-    Ablation, FinalizeTerms, Finalized, FreshNews, FreshTerms, Import, Lookout, Reproduced, Rerun, Rerunning, Restored,
-    Stopped, StoppingBeside, VerifiedSide, ablate, ask_to_stop, commit_new_files, create_demo, create_research_demo,
-    demo_terms, end_run_only, inspect_all, inspect_sessions, note_stopped, probe, research_demo_terms, verify,
+    Ablation, FinalizeTerms, Finalized, FreshNews, FreshTerms, Import, Reproduced, Rerun, Rerunning, Restored,
+    StatusWatcher, Stopped, StoppingBeside, VerifiedSide, ablate, ask_to_stop, commit_new_files, create_demo,
+    create_research_demo, demo_terms, end_run_only, inspect_all, inspect_sessions, note_stopped, probe,
+    research_demo_terms, verify,
 };
 pub use doctor::{Examination, examine, examine_job, examine_start, repair};
 pub use errors::{

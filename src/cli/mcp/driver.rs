@@ -9,7 +9,7 @@ use autoresearch::domain::{Clock, ExperimentId};
 use autoresearch::git::Repo;
 use autoresearch::report::SessionStatus;
 use autoresearch::rules::Driver;
-use autoresearch::session::{Lookout, SessionError, choose_session, inspect_sessions};
+use autoresearch::session::{SessionError, StatusWatcher, choose_session, inspect_sessions};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -280,7 +280,7 @@ impl Drivers {
     fn look(&self, dir: &Path) -> Result<SessionStatus, SessionError> {
         let repo = Repo::discover(dir)?;
         let tag = choose_session(&repo, None)?.tag;
-        Lookout::new(&repo, tag, self.clock).look()
+        StatusWatcher::new(&repo, tag, self.clock).look()
     }
 
     /// The number of the experiment that a process makes.

@@ -15,7 +15,7 @@ use autoresearch::report::{
     LivePart, LiveSession, Report, Room, SessionStatus, live_course, live_experiment, live_now,
 };
 use autoresearch::rules::History;
-use autoresearch::session::{Lookout, SessionError, SessionView, choose_session};
+use autoresearch::session::{SessionError, SessionView, StatusWatcher, choose_session};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -95,7 +95,7 @@ impl Basis {
 
 /// A session that is looked at again and again.
 struct Watched<'a> {
-    lookout: Lookout<'a>,
+    watcher: StatusWatcher<'a>,
     /// What was seen last, or why nothing was.
     seen: Result<Sight, String>,
     report: Option<(Basis, Report)>,
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
         let mut bases = Vec::new();
         for tag in tags {
             let watched = self.watched.entry(tag.clone()).or_insert_with(|| Watched {
-                lookout: Lookout::new(self.repo, tag.clone(), self.clock),
+                watcher: StatusWatcher::new(self.repo, tag.clone(), self.clock),
                 seen: Err(String::new()),
                 report: None,
             });
@@ -246,15 +246,15 @@ impl<'a> Reader<'a> {
 
 impl Watched<'_> {
     fn look(&mut self) {
-        if !self.lookout.is_there() {
+        if !self.watcher.is_there() {
             self.report = None;
             self.seen = Err("waiting: no such session yet, or it is gone".to_owned());
             return;
         }
-        self.seen = match self.lookout.look() {
+        self.seen = match self.watcher.look() {
             Err(error) => Err(with_causes(&error)),
             Ok(status) => {
-                let log = status.log.as_ref().map(|log| self.lookout.last_lines(log)).unwrap_or_default();
+                let log = status.log.as_ref().map(|log| self.watcher.last_lines(log)).unwrap_or_default();
                 let escalation = status.report.as_ref().and_then(|path| read_at_most(path, REPORT).ok());
                 let escalation = escalation.map(|text| String::from_utf8_lossy(&text).into_owned());
                 Ok(Sight { status, log, escalation })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use autoresearch::domain::{Clock, ExperimentId, Record, json_text};
 use autoresearch::exec::Helper;
 use autoresearch::report::record_json;
-use autoresearch::session::{Lookout, SessionError, SessionView};
+use autoresearch::session::{SessionError, SessionView, StatusWatcher};
 use tokio::time::sleep;
 
 /// Poll interval of the session.
@@ -46,15 +46,15 @@ impl<'a> Feed<'a> {
     /// Gives all records to the client; with `follow` also new ones, until the loop ends in good order.
     pub(super) async fn give(&mut self, client: &mut Helper, follow: bool) -> Result<(), Unfed> {
         self.give_new(client, self.view.history.records()).await?;
-        let mut lookout = Lookout::new(&self.view.repo, self.view.tag.clone(), self.clock);
+        let mut watcher = StatusWatcher::new(&self.view.repo, self.view.tag.clone(), self.clock);
         let mut is_over = !follow;
         while !is_over {
             // Before the records: a loop that ends meanwhile has recorded all.
             is_over = self.view.is_over();
-            if !lookout.is_there() {
+            if !watcher.is_there() {
                 return Err(SessionError::NoSession { tag: Some(self.view.tag.clone()), there: Vec::new() }.into());
             }
-            let history = lookout.look()?.history;
+            let history = watcher.look()?.history;
             self.give_new(client, history.records()).await?;
             if client.has_ended().map_err(|_| Unfed::Client)? {
                 return Err(Unfed::Client);

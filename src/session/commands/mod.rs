@@ -21,6 +21,6 @@ pub use import::Import;
 pub use new_files::commit_new_files;
 pub use probe::probe;
 pub use repro::{Reproduced, Rerun, Rerunning};
-pub use status::{Lookout, inspect_all, inspect_sessions};
+pub use status::{StatusWatcher, inspect_all, inspect_sessions};
 pub use stop::{Stopped, StoppingBeside, ask_to_stop, end_run_only, note_stopped};
 pub use verify::{VerifiedSide, verify};

@@ -24,7 +24,7 @@ pub fn inspect_sessions(dir: &Path, tag: Option<Tag>, clock: Clock) -> Result<Ve
         Choice::Active(_) | Choice::Newest(_) => session_tags(&repo)?,
         Choice::Named | Choice::Head | Choice::Only => vec![chosen.tag],
     };
-    tags.iter().map(|tag| Lookout::new(&repo, tag.clone(), clock).look()).collect()
+    tags.iter().map(|tag| StatusWatcher::new(&repo, tag.clone(), clock).look()).collect()
 }
 
 /// Reads the status of sessions in several repositories, named by main worktree and tag. Skips unreadable ones, and returns
@@ -34,7 +34,7 @@ pub fn inspect_all(sessions: Vec<(PathBuf, Tag)>, clock: Clock) -> (Vec<(PathBuf
     for (repository, tag) in sessions {
         let looked = Repo::discover(&repository)
             .map_err(SessionError::from)
-            .and_then(|repo| Lookout::new(&repo, tag.clone(), clock).look());
+            .and_then(|repo| StatusWatcher::new(&repo, tag.clone(), clock).look());
         match looked {
             Ok(status) => seen.push((repository, status)),
             Err(error) => {
@@ -46,15 +46,15 @@ pub fn inspect_all(sessions: Vec<(PathBuf, Tag)>, clock: Clock) -> (Vec<(PathBuf
 }
 
 /// Looks at one session again and again.
-pub struct Lookout<'a> {
+pub struct StatusWatcher<'a> {
     repo: &'a Repo,
     reader: StatusReader<'a>,
 }
 
-impl<'a> Lookout<'a> {
+impl<'a> StatusWatcher<'a> {
     /// Prepares to look at a session; looks at nothing yet.
-    pub fn new(repo: &'a Repo, tag: Tag, clock: Clock) -> Lookout<'a> {
-        Lookout { repo, reader: StatusReader::new(repo, tag, clock) }
+    pub fn new(repo: &'a Repo, tag: Tag, clock: Clock) -> StatusWatcher<'a> {
+        StatusWatcher { repo, reader: StatusReader::new(repo, tag, clock) }
     }
 
     /// Reads the current status.

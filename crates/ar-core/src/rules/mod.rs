@@ -60,13 +60,10 @@ pub use recover::{
     CACHED, Cause, Fate, Found, JOB_START, JobState, Known, LOST_RETRIES, NOT_CACHED, RunFound, Step, Word,
     WrittenExit, fate, next_pause, recover, slurm_duration, slurm_limit, slurm_refused,
 };
-pub use report::by_direction::by_direction;
-pub use report::compare::compare;
-pub use report::confounds::{confounds, confounds_of_keep};
-pub use report::keep_hours::keep_hours;
-pub use report::misses::misses;
-pub use report::patterns::{by_file, expectations};
-pub use report::time_split::time_split;
+pub use report::compare::{compare, confounds, confounds_of_keep};
+pub use report::patterns::{by_direction, by_file, expectations};
+pub use report::summary::misses;
+pub use report::time_split::{keep_hours, time_split};
 pub use report::warnings::warnings;
 pub use report::{
     Aspect, Compared, Confound, DirectionResult, Evidence, Expectation, FileResult, KeepHours, KeptStep, MEMORY,

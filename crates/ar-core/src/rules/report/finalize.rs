@@ -1,6 +1,6 @@
 //! Commit messages for people who did not see the session.
 
-use super::evidence::listed;
+use super::warnings::listed;
 use crate::domain::{ExperimentId, MetricSource, MetricSpec, Record, Tag, one_line};
 use crate::rules::decide::{decide, format_step};
 use crate::rules::history::replaced;

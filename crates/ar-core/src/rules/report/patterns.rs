@@ -1,14 +1,13 @@
-//! What the experiments of a session have in common, and what came of it.
+//! The results of experiments by what they have in common: file, direction, expectation.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::by_direction::DirectionResult;
 use super::summary::KeptStep;
-use super::tally::{Tally, tally};
 use crate::domain::{Direction, ExperimentId, Layout, Number, Record};
-use crate::rules::history::Ended;
+use crate::rules::history::{Ended, same_direction};
+use crate::rules::schedule::{RunOf, distinct_runs, gpu_hours, run_seconds};
 
 /// The results of the experiments that changed a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -108,6 +107,127 @@ pub fn expectations(records: &[Record], rivals: &[Option<usize>], direction: Dir
         })
     });
     found.collect()
+}
+
+/// The results of the experiments in one direction.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct DirectionResult {
+    /// The name, as it was last written; absent for experiments without a direction.
+    pub direction: Option<String>,
+    /// Its results.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// Sums up experiments by direction, the largest gain first. `kept` are the steps of their summary, by the places of
+/// `records`; the baseline belongs to no direction. Empty where no experiment that ran names one.
+pub fn by_direction(records: &[Record], kept: &[KeptStep], layout: Option<&Layout>) -> Vec<DirectionResult> {
+    let mut names: Vec<Option<String>> = Vec::new();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for record in records {
+        if record.id.is_baseline() {
+            groups.push(Vec::new());
+            continue;
+        }
+        let is_of = |known: &Option<String>| match (known, &record.direction) {
+            (Some(one), Some(other)) => same_direction(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        let place = names.iter().position(is_of).unwrap_or_else(|| {
+            names.push(record.direction.clone());
+            names.len() - 1
+        });
+        if Ended::of_record(record).is_judged() {
+            names[place].clone_from(&record.direction);
+        }
+        groups.push(vec![place]);
+    }
+    let tallies = tally(records, &groups, names.len(), kept, layout);
+    let found = names.into_iter().zip(tallies).map(|(direction, tally)| DirectionResult { direction, tally });
+    // What was never run says nothing of its direction.
+    let mut found: Vec<DirectionResult> = found.filter(|found| found.tally.tried > 0).collect();
+    if found.iter().all(|found| found.direction.is_none()) {
+        return Vec::new();
+    }
+    let gain = |found: &DirectionResult| found.tally.gain.unwrap_or(0.0);
+    found.sort_by(|one, other| gain(other).total_cmp(&gain(one)));
+    found
+}
+
+/// How often something has to be tried without a keep to be said never to help. Own judgement: one or two failures are chance.
+const TRIED_ENOUGH: u32 = 3;
+
+/// The results of some experiments.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Tally {
+    /// The number of changes that ran; crashes are among them, refused ones are not.
+    pub tried: u32,
+    /// The number of keeps.
+    pub kept: u32,
+    /// The number of changes that were refused and never run.
+    pub refused: u32,
+    /// The total gain of the keeps, in the metric's unit; absent if no gain is known. Each change of a train has an
+    /// equal share of the train's gain.
+    pub gain: Option<f64>,
+    /// The GPU-hours of the runs, those of crashes among them: the seconds of each run times its GPUs, divided by 3600. Hours of
+    /// runs where there is no GPU. A train's run counts once, with its last change.
+    pub gpu_hours: f64,
+    /// The gain divided by these hours; absent if either is unknown, or the hours are 0.
+    pub gain_per_gpu_hour: Option<f64>,
+    /// True if it was tried at least three times, and never kept.
+    pub never_helped: bool,
+}
+
+/// Sums up experiments by group: `groups` names those of each record, of which there are `count`. `kept` are the steps of the
+/// summary, by the places of `records`. The baseline belongs to no group. An experiment of several groups counts whole in each.
+fn tally(
+    records: &[Record],
+    groups: &[Vec<usize>],
+    count: usize,
+    kept: &[KeptStep],
+    layout: Option<&Layout>,
+) -> Vec<Tally> {
+    let mut found = vec![Tally::default(); count];
+    let of = |place: usize| {
+        let is_counted = !records[place].id.is_baseline();
+        groups.get(place).filter(|_| is_counted).map(Vec::as_slice).unwrap_or_default()
+    };
+    for (place, record) in records.iter().enumerate() {
+        let ended = Ended::of_record(record);
+        for group in of(place) {
+            let tally = &mut found[*group];
+            tally.tried += u32::from(ended.is_judged());
+            tally.kept += u32::from(ended == Ended::Keep);
+            tally.refused += u32::from(ended == Ended::Refused);
+        }
+    }
+    for (at, step) in kept.iter().enumerate() {
+        let Some(gain) = step.gain_of_each() else { continue };
+        let members = usize::try_from(step.keeps).unwrap_or(1);
+        for member in &kept[(at + 1).saturating_sub(members)..=at] {
+            for group in of(member.index) {
+                *found[*group].gain.get_or_insert(0.0) += gain;
+            }
+        }
+    }
+    let place_of: BTreeMap<ExperimentId, usize> =
+        records.iter().enumerate().map(|(place, record)| (record.id, place)).collect();
+    let runs = distinct_runs(records);
+    let has_gpu = gpu_hours(&runs, layout).is_some();
+    let mut own: Vec<Vec<RunOf<'_>>> = vec![Vec::new(); count];
+    for run in runs {
+        for group in place_of.get(&run.record.id).map(|place| of(*place)).unwrap_or_default() {
+            own[*group].push(run);
+        }
+    }
+    for (tally, own) in found.iter_mut().zip(own) {
+        let seconds = run_seconds(&own);
+        tally.gpu_hours = if has_gpu { gpu_hours(&own, layout).unwrap_or(0.0) } else { seconds / 3600.0 };
+        let hours = Some(tally.gpu_hours).filter(|hours| *hours > 0.0);
+        tally.gain_per_gpu_hour = tally.gain.zip(hours).map(|(gain, hours)| gain / hours);
+        tally.never_helped = tally.tried >= TRIED_ENOUGH && tally.kept == 0;
+    }
+    found
 }
 
 #[cfg(test)]
@@ -228,5 +348,53 @@ mod tests {
         );
         assert_eq!(json!(found[0])["outcome"], "keep");
         assert_eq!((found[1].hypothesis.clone(), found[1].expected.as_deref()), (None, Some("0.1 lower")));
+    }
+
+    #[test]
+    fn directions_are_summed_up_by_name_with_their_gains_and_hours() {
+        let made = |id: u32, direction: Option<&str>, outcome: &str, seconds: f64| {
+            let commit = format!("c{id}");
+            record(
+                json!({"id": id, "commit": commit, "direction": direction, "outcome": outcome, "runs": [run(seconds, None)]}),
+            )
+        };
+        let records = [
+            made(0, None, "keep", 3600.0),
+            made(1, Some("schedule"), "keep", 1800.0),
+            made(2, Some("Schedule"), "discard", 1800.0),
+            made(3, Some("width"), "keep", 900.0),
+            made(4, None, "discard", 900.0),
+            record(
+                json!({"id": 5, "direction": "width", "outcome": "crash", "runs": [], "failure": {"class": "scope", "excerpt": ""}}),
+            ),
+        ];
+        let step = |index, gain, keeps| KeptStep { index, over: None, gain, keeps, relative_gain: None, share: None };
+        let steps = [step(0, None, 1), step(1, Some(0.25), 1), step(3, Some(0.5), 1)];
+        let found = by_direction(&records, &steps, None);
+        let expected = |direction: Option<&str>, tried, kept, gain: Option<f64>, gpu_hours: f64| DirectionResult {
+            direction: direction.map(str::to_owned),
+            tally: Tally {
+                tried,
+                kept,
+                refused: u32::from(direction == Some("width")),
+                gain,
+                gpu_hours,
+                gain_per_gpu_hour: gain.map(|gain| gain / gpu_hours),
+                never_helped: false,
+            },
+        };
+        assert_eq!(
+            found,
+            [
+                expected(Some("width"), 1, 1, Some(0.5), 0.25),
+                expected(Some("Schedule"), 2, 1, Some(0.25), 1.0),
+                expected(None, 1, 0, None, 0.25),
+            ]
+        );
+        // A train's gain is that of all its changes.
+        let train = [step(0, None, 1), step(1, None, 1), step(3, Some(0.5), 2)];
+        let gains: Vec<_> = by_direction(&records, &train, None).iter().map(|found| found.tally.gain).collect();
+        assert_eq!(gains, [Some(0.25), Some(0.25), None]);
+        assert_eq!(by_direction(&records[4..5], &[], None), [], "nobody names one");
     }
 }
