@@ -6,12 +6,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 
-use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
+use autoresearch::agent::{BUILT_IN_PROGRAM, Preset, preset_names};
 use autoresearch::domain::{
     Asked, Contract, Decide, Direction, Number, Prices, Setting, count_of, duration_text, few, nearest, settings,
 };
 use autoresearch::git::Repo;
-use autoresearch::report::{Align, Format, Grid};
+use autoresearch::report::{Align, Format, Grid, wrap};
 use autoresearch::rules::likeliest;
 use autoresearch::session::{
     Conventions, PROGRAM, SEED_LINE, SessionError, installed_agents, names_seed, outer_agent, probe, refuse_tracked,
@@ -336,7 +336,13 @@ pub(super) fn settings_text(asked: &Asked) -> String {
         if value.is_none() && (setting.example.is_empty() || contradicted.contains(&setting.key)) {
             continue;
         }
-        let _ = writeln!(text, "\n# {}", setting.comment);
+        text.push('\n');
+        let choices = (setting.choices)().into_iter().map(|(name, help)| format!("  {name}: {help}"));
+        let help = setting.help.replace("{presets}", &preset_names());
+        let notes = Some(setting.note.to_owned()).filter(|note| !note.is_empty());
+        for line in [help].into_iter().chain(choices).chain(notes) {
+            wrap(&line, 0, Some(98)).lines().for_each(|line| text.push_str(&format!("# {line}\n")));
+        }
         if let Some(preset) = asked.agent.as_deref().and_then(Preset::named).filter(|_| setting.key == "agent") {
             let _ = writeln!(text, "# {} is {}\n# It needs {}.", preset.name, preset.command, preset.needs);
         }

@@ -12,6 +12,7 @@ use autoresearch::fs::read_regular;
 use autoresearch::git::Repo;
 pub(super) use autoresearch::session::SETTINGS_FILE;
 use autoresearch::session::{Drive, LoopWish, Plan, SessionError, Wanted};
+use serde::de::DeserializeOwned;
 use strum::VariantArray;
 
 use super::confirm::ask_direction;
@@ -175,19 +176,14 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
     let trouble = |what: String| CliError::new(format!("{}: {what}", path.display()), Some(hint.into()));
     let mut table: toml::Table =
         text.parse().map_err(|error: toml::de::Error| trouble(error.to_string().trim_end().to_owned()))?;
-    let prices = match table.remove(PRICES) {
-        None => None,
-        Some(prices) => Some(prices_of(prices).map_err(|error| trouble(format!("`{PRICES}`: {error}")))?),
-    };
-    let composite = match table.remove(COMPOSITE) {
-        None => None,
-        Some(composite) => Some(composite_of(composite, path)?),
-    };
-    let engine = match table.get(EXECUTOR) {
-        Some(toml::Value::Table(_)) => table.remove(EXECUTOR).map(engine_of).transpose(),
-        _ => Ok(None),
-    };
-    let engine = engine.map_err(|error| trouble(format!("`[{EXECUTOR}]`: {error}")))?;
+    let prices: Option<Prices> = table.remove(PRICES).map(|prices| part_of(prices, PRICES, trouble)).transpose()?;
+    if let Some((model, _)) = prices.iter().flatten().find(|(_, price)| !price.is_valid()) {
+        return Err(trouble(format!("`{PRICES}`: the prices of {model} must be 0 or more")));
+    }
+    let composite = table.remove(COMPOSITE).map(|composite| composite_of(composite, path)).transpose()?;
+    let engine = table.get(EXECUTOR).is_some_and(toml::Value::is_table).then(|| table.remove(EXECUTOR)).flatten();
+    let engine: Option<EngineCommands> =
+        engine.map(|engine| part_of(engine, &format!("[{EXECUTOR}]"), trouble)).transpose()?;
     let all = settings();
     let mut layer = Vec::new();
     for (key, value) in table {
@@ -219,21 +215,16 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
 /// The table of the settings file that has the commands of an engine. As a text, the same key names an executor.
 const EXECUTOR: &str = "executor";
 
-/// Reads the commands of an engine.
-fn engine_of(table: toml::Value) -> Result<EngineCommands, String> {
-    table.try_into().map_err(|error: toml::de::Error| error.message().to_owned())
-}
-
 /// The table of the settings file that has the prices of models.
 const PRICES: &str = "prices";
 
-/// Reads the prices of models.
-fn prices_of(table: toml::Value) -> Result<Prices, String> {
-    let prices: Prices = table.try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
-    match prices.iter().find(|(_, price)| !price.is_valid()) {
-        Some((model, _)) => Err(format!("the prices of {model} must be 0 or more")),
-        None => Ok(prices),
-    }
+/// Reads a table of the settings file, called by `name` in an error.
+fn part_of<T: DeserializeOwned>(
+    table: toml::Value,
+    name: &str,
+    trouble: impl Fn(String) -> CliError,
+) -> Result<T, CliError> {
+    table.try_into().map_err(|error: toml::de::Error| trouble(format!("`{name}`: {}", error.message())))
 }
 
 /// Reads the axes and their form.
@@ -346,7 +337,7 @@ mod tests {
             // A setting that `ar init` writes is read back unchanged.
             fs::write(&path, format!("{} = {}\n", setting.file_key(), setting.toml(&asked).unwrap())).unwrap();
             assert_eq!((setting.asked)(&from_file(&path).unwrap()), values, "{key}");
-            assert!(setting.comment.ends_with('.') && !setting.help.ends_with('.'), "{key}");
+            assert!(!setting.help.ends_with('.'), "{key}");
             let direction = if key == "lower" { Direction::Higher } else { Direction::Lower };
             let metric = MetricSpec { name: "m".into(), direction, source: MetricSource::Log };
             let start = CommitId::new("1a2b3c4d5e6f");

@@ -108,29 +108,8 @@ pub(super) fn with_nearest_command(mut error: clap::Error, program: &Command) ->
     error
 }
 
-/// Flags of other programs, and the flag that does it here, with its value if it has one.
-const OTHER_FLAGS: [(&str, &str, Option<&str>); 20] = [
-    ("--json", "format", Some("json")),
-    ("--csv", "format", Some("csv")),
-    ("--md", "format", Some("md")),
-    ("--markdown", "format", Some("md")),
-    ("--html", "format", Some("html")),
-    ("-n", "top", None),
-    ("-n", "max-experiments", None),
-    ("--n", "top", None),
-    ("--n", "max-experiments", None),
-    ("--iterations", "max-experiments", None),
-    ("--max-iterations", "max-experiments", None),
-    ("--trials", "max-experiments", None),
-    ("--n-trials", "max-experiments", None),
-    ("--maximize", "higher", None),
-    ("--maximise", "higher", None),
-    ("--minimize", "lower", None),
-    ("--minimise", "lower", None),
-    ("--max-time", "for", None),
-    ("--limit", "top", None),
-    ("-f", "format", None),
-];
+/// Flags of other programs, each with the flag that does it here, and its value if it has one: `--json = format json`.
+const OTHER_FLAGS: &str = include_str!("lists/other_flags.txt");
 
 /// The error for a flag that is none, with the flag of its command that does what it does elsewhere.
 pub(super) fn with_meant_flag(mut error: clap::Error, program: &Command, args: &[OsString]) -> clap::Error {
@@ -142,23 +121,22 @@ pub(super) fn with_meant_flag(mut error: clap::Error, program: &Command, args: &
     for arg in args.iter().skip(1) {
         command = command.find_subcommand(arg).unwrap_or(command);
     }
-    let takes = |flag: &str, value: Option<&str>| {
+    let takes = |flag: &str, value: &str| {
         let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag));
-        arg.is_some_and(|arg| {
-            value.is_none_or(|value| arg.get_possible_values().iter().any(|possible| possible.get_name() == value))
-        })
+        let is_possible = |arg: &Arg| arg.get_possible_values().iter().any(|possible| possible.get_name() == value);
+        arg.is_some_and(|arg| value.is_empty() || is_possible(arg))
     };
-    let of_settings = || takes("higher", None).then(|| advice(given)).flatten();
+    let of_settings = || takes("higher", "").then(|| advice(given)).flatten();
     if let Some(advice) = advice(&format!("{} {given}", command.get_name())).or_else(of_settings) {
         suggest(&mut error, advice);
         return error;
     }
-    let meant = OTHER_FLAGS.iter().find(|(other, flag, value)| other == given && takes(flag, *value));
-    if let Some((_, flag, value)) = meant {
-        let meant = match value {
-            Some(value) => format!("--{flag} {value}"),
-            None => format!("--{flag}"),
-        };
+    let meant = OTHER_FLAGS.lines().filter_map(|line| line.split_once(" = ")).find(|(other, meant)| {
+        let (flag, value) = meant.split_once(' ').unwrap_or((meant, ""));
+        other == given && takes(flag, value)
+    });
+    if let Some((_, meant)) = meant {
+        let meant = format!("--{meant}");
         error.remove(ContextKind::SuggestedCommand);
         error.remove(ContextKind::Suggested);
         error.insert(ContextKind::SuggestedArg, ContextValue::String(meant));

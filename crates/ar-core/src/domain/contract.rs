@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::settings::PLAIN;
+use super::settings::ALL;
 use super::{COMPOSITE, CommitId, Composite, Contract, MetricSource, Tag, WordList, word_list};
 
 /// Files that pin the versions of what a project depends on, in the order of their names.
@@ -85,6 +85,17 @@ impl Contract {
         })
     }
 
+    /// What is agreed on by each setting, as lines for a person.
+    pub fn lines(&self) -> Vec<String> {
+        ALL.iter().flat_map(|setting| (setting.lines)(self)).collect()
+    }
+
+    /// Whether one of its terms ends a loop in good order some time.
+    pub fn ends_loop(&self) -> bool {
+        let is_set = |texts: Vec<String>| texts.iter().any(|text| text != "false");
+        ALL.iter().any(|setting| setting.ends_loop && is_set((setting.stored)(self)))
+    }
+
     /// The terms that decide what is kept, each with its name and in words. They hold for the whole session; budgets, caps,
     /// deadlines, the agent and the reviewer, who takes no part in the measurement, may change.
     pub fn fixed_terms(&self) -> Vec<FixedTerm> {
@@ -101,7 +112,7 @@ impl Contract {
             term("command", Some("cmd".to_owned()), self.command.clone()),
             term("composite", None, self.asked_composite().map_or("none".to_owned(), |it| it.to_string())),
         ];
-        terms.extend(PLAIN.iter().filter_map(|setting| {
+        terms.extend(ALL.iter().filter_map(|setting| {
             let texts = (setting.stored)(self);
             let text = if texts.is_empty() { "none".to_owned() } else { texts.join(", ") };
             Some(term(setting.fixed?, Some(setting.key.to_owned()), text))
@@ -166,14 +177,6 @@ mod tests {
         Contract::new("t".parse().unwrap(), metric, "c".into(), start, Timestamp::UNIX_EPOCH)
     }
 
-    #[test]
-    fn a_stored_contract_is_read_by_the_former_names_of_its_terms() {
-        let contract = Contract { allow_search: true, ..contract() };
-        let stored = serde_json::to_string(&contract).unwrap();
-        assert!(stored.contains("\"allow_search\":true"));
-        let former = stored.replace("\"allow_search\"", "\"research\"");
-        assert_eq!(serde_json::from_str::<Contract>(&former).unwrap(), contract);
-    }
     #[test]
     fn a_contract_names_its_walls_unless_they_are_those_of_contracts_without_the_setting() {
         let stored = |contract: &Contract| serde_json::to_string(contract).unwrap();

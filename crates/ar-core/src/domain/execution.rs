@@ -108,14 +108,6 @@ pub enum Sandbox {
     Off,
 }
 
-impl Sandbox {
-    /// Returns whether it is the default, which contracts omit.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(super) fn is_auto(&self) -> bool {
-        *self == Sandbox::Auto
-    }
-}
-
 /// The program whose wall surrounded a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(rename_all = "lowercase")]

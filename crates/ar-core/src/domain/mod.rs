@@ -4,10 +4,9 @@
 
 mod agent_calls;
 mod as_text;
-mod cap_settings;
+mod asked;
 mod composite;
 mod contract;
-mod core_settings;
 mod dialect;
 mod direction;
 
@@ -22,7 +21,6 @@ mod fresh_results;
 mod gpu;
 mod json;
 mod layout;
-mod layout_settings;
 mod memory;
 mod metric;
 pub mod millis;
@@ -34,7 +32,6 @@ mod seconds;
 mod setting;
 mod setting_values;
 mod settings;
-mod settings_macro;
 mod tag;
 mod target;
 mod text;
@@ -45,10 +42,9 @@ pub use agent_calls::{
     CURRENCY, LastCall, Outage, OutageKind, Price, Prices, Refusal, Review, ReviewVerdict, Said, Spent, Stall, Tokens,
     Usage, money_text, tokens_text,
 };
-pub use cap_settings::Caps;
+pub use asked::settings;
 pub use composite::{Axis, COMPOSITE, Composite, CompositeError, DEFAULT_FLOOR, Form, PRESETS, RESEARCH_AXES};
 pub use contract::{Drift, Follows, LOCK_FILES, stale_lock_clause};
-pub use core_settings::settings;
 pub use dialect::{DialectFormat, LedgerDialect};
 pub use direction::{Direction, NameKind, plain_name};
 pub use directive::{Directive, Explored, Ladder, Perturbation, Role, RoleProposal, Rung, ToldStep, TriedDirection};
@@ -78,11 +74,11 @@ pub use record::{
 pub use record_parts::{
     Artifact, ArtifactsRun, Beside, Control, GuardRun, Imported, Replay, RunResult, RunRole, Train, Version,
 };
-pub use setting::{Heading, Kind};
+pub use setting::{Heading, Kind, Setting};
 pub use setting_values::{Cadence, Carry, Decide, Draw, Resident, SizeLimit, StopWhen, VerifyFor};
 pub use settings::{
-    Asked, CONTRACT_VERSION, Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT,
-    Setting,
+    Asked, CONTRACT_VERSION, Caps, Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT,
+    DEFAULT_TIMEOUT,
 };
 pub use tag::{Tag, TagError};
 pub use target::{Comparison, Limit, LimitError, StopRule, Target};

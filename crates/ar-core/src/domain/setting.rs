@@ -10,8 +10,8 @@ use strum::{EnumMessage, VariantArray};
 
 use super::values::{duration, finite, time_of_day, whole};
 use super::{
-    Cadence, Carry, Decide, Draw, Escalate, ExecutorName, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource,
-    Sandbox, SizeLimit, StopRule, Tag, Target, VerifyFor, duration_text, time_of_day_text,
+    Asked, Cadence, Carry, Contract, Decide, Draw, Escalate, ExecutorName, GpuChoice, Ladder, LedgerDialect, Limit,
+    MetricSource, Sandbox, SizeLimit, StopRule, Tag, Target, VerifyFor, duration_text, time_of_day_text,
 };
 
 /// The value that turns off a setting whose default is off.
@@ -52,10 +52,12 @@ pub enum Kind {
     OnOff,
 }
 
-/// A setting. `A` collects the requested values, `C` stores them. Flag, variable, key of `ar.toml`, template and
-/// confirmation are made from it.
+/// The values that a setting takes, each with its help; empty where there are too many to list.
+type Choices = fn() -> Vec<(String, &'static str)>;
+
+/// A setting. Flag, variable, key of `ar.toml`, template and confirmation are made from it.
 #[derive(Debug)]
-pub struct SettingOf<A, C> {
+pub struct Setting {
     /// The name of its flag and its key in `ar.toml`; its variable is `AR_` and the same in capitals.
     pub key: &'static str,
     /// Its key in `ar.toml` where that is the plural of its flag; else empty.
@@ -66,8 +68,8 @@ pub struct SettingOf<A, C> {
     pub value: &'static str,
     /// The help of its flag; `{presets}` stands for the names of the known agents.
     pub help: &'static str,
-    /// The comment above its line in the template of `ar.toml`.
-    pub comment: &'static str,
+    /// What the template of `ar.toml` adds to the help.
+    pub note: &'static str,
     /// The value in that line while none was given, as TOML; empty where the line is left out then.
     pub example: &'static str,
     /// Its name in a comparison of two contracts; absent if it may change within a session.
@@ -82,36 +84,36 @@ pub struct SettingOf<A, C> {
     pub excludes: Option<&'static str>,
     /// Refuses a value that its type allows.
     pub check: fn(&str) -> Result<(), String>,
-    /// The values that it takes, each with its help; empty where there are too many to list.
-    pub choices: fn() -> Vec<(String, &'static str)>,
     /// The lines that show it before a session starts.
-    pub lines: fn(&C) -> Vec<String>,
+    pub lines: fn(&Contract) -> Vec<String>,
 
     // The fields below follow from the type of the value.
     /// The form of its value in TOML.
     pub kind: Kind,
     /// True if it can be given several times.
     pub is_list: bool,
+    /// The values that it takes.
+    pub choices: Choices,
     /// Reads one value, and drops it.
     pub(super) parse: fn(&str) -> Result<(), String>,
     /// Puts values into what is asked for.
-    pub set: fn(&mut A, &[String]) -> Result<(), String>,
+    pub set: fn(&mut Asked, &[String]) -> Result<(), String>,
     /// Its values in what is asked for.
-    pub asked: fn(&A) -> Vec<String>,
-    /// Its values in a contract; none of a setting that `core_settings` or `layout_settings` describes.
-    pub stored: fn(&C) -> Vec<String>,
+    pub asked: fn(&Asked) -> Vec<String>,
+    /// Its values in a contract; none of a setting that is no term, or known by name beyond its own rule.
+    pub stored: fn(&Contract) -> Vec<String>,
 }
 
-impl<A, C> SettingOf<A, C> {
+impl Setting {
     /// A setting whose values have this form, for the table to complete.
     pub(super) const fn of<F: Form>() -> Self {
-        SettingOf {
+        Setting {
             key: "",
             key_in_file: "",
             heading: Heading::Session,
             value: "",
             help: "",
-            comment: "",
+            note: "",
             example: "",
             fixed: None,
             is_required: false,
@@ -119,10 +121,10 @@ impl<A, C> SettingOf<A, C> {
             ends_loop: false,
             excludes: None,
             check: |_| Ok(()),
-            choices: Vec::new,
             lines: |_| Vec::new(),
             kind: F::KIND,
             is_list: F::IS_LIST,
+            choices: F::CHOICES,
             parse: |text| F::read(&[text.to_owned()]).map(drop),
             set: |_, _| Ok(()),
             asked: |_| Vec::new(),
@@ -146,7 +148,7 @@ impl<A, C> SettingOf<A, C> {
     }
 
     /// The right side of its line in `ar.toml`; absent where it was not asked for.
-    pub fn toml(&self, asked: &A) -> Option<String> {
+    pub fn toml(&self, asked: &Asked) -> Option<String> {
         let values = (self.asked)(asked);
         let first = values.first()?.clone();
         let quoted = |text| toml::Value::String(text);
@@ -167,6 +169,8 @@ impl<A, C> SettingOf<A, C> {
 pub(super) trait Value: Sized {
     /// The form of the value in TOML.
     const KIND: Kind;
+    /// All values.
+    const CHOICES: Choices = Vec::new;
 
     /// Reads it as a user writes it.
     fn parse(text: &str) -> Result<Self, String>;
@@ -209,13 +213,6 @@ values! {
     Duration: Text, duration, |value: &Duration| duration_text(*value);
     Time: Text, time_of_day, |value: &Time| time_of_day_text(*value);
     MetricSource: Text, metric_file, MetricSource::to_string;
-    LedgerDialect: Text, choice, LedgerDialect::to_string;
-    Ladder: Text, choice, Ladder::to_string;
-    Escalate: Text, choice, Escalate::to_string;
-    Sandbox: Text, choice, Sandbox::to_string;
-    Carry: Text, choice, Carry::to_string;
-    Decide: Text, choice, Decide::to_string;
-    ExecutorName: Text, choice, ExecutorName::to_string;
 }
 
 /// A value that `none` turns off.
@@ -255,20 +252,25 @@ fn metric_file(text: &str) -> Result<MetricSource, String> {
     Ok(MetricSource::File { path: path.into(), pointer: pointer.into() })
 }
 
-fn choice<T: Choice>(text: &str) -> Result<T, String> {
-    let names = || choices::<T>().into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
-    text.parse().map_err(|_| format!("must be one of {}", names()))
+/// Implements [`Value`] for types with few values, each with a name and a help.
+macro_rules! choices {
+    ($($type:ty)*) => { $(impl Value for $type {
+        const KIND: Kind = Kind::Text;
+        const CHOICES: Choices =
+            || Self::VARIANTS.iter().map(|it| (it.to_string(), it.get_message().unwrap_or_default())).collect();
+
+        fn parse(text: &str) -> Result<Self, String> {
+            let names = || (<Self as Value>::CHOICES)().into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+            text.parse().map_err(|_| format!("must be one of {}", names()))
+        }
+
+        fn text(&self) -> String {
+            self.to_string()
+        }
+    })* };
 }
 
-/// A type with few values, each with a name and a help.
-pub(super) trait Choice: FromStr + Display + EnumMessage + VariantArray {}
-
-impl<T: FromStr + Display + EnumMessage + VariantArray> Choice for T {}
-
-/// All values, each with its help.
-pub(super) fn choices<T: Choice>() -> Vec<(String, &'static str)> {
-    T::VARIANTS.iter().map(|value| (value.to_string(), value.get_message().unwrap_or_default())).collect()
-}
+choices! { LedgerDialect Ladder Escalate Sandbox Carry Decide ExecutorName }
 
 /// The values given for one setting: one, or a list.
 pub(super) trait Form: Sized {
@@ -276,6 +278,8 @@ pub(super) trait Form: Sized {
     const KIND: Kind;
     /// True if several can be given.
     const IS_LIST: bool;
+    /// All values.
+    const CHOICES: Choices;
 
     /// Reads the values; where only one is allowed, the last counts.
     fn read(texts: &[String]) -> Result<Self, String>;
@@ -287,6 +291,7 @@ pub(super) trait Form: Sized {
 impl<T: Value> Form for T {
     const KIND: Kind = T::KIND;
     const IS_LIST: bool = false;
+    const CHOICES: Choices = T::CHOICES;
 
     fn read(texts: &[String]) -> Result<Self, String> {
         T::parse(texts.last().map_or("", String::as_str))
@@ -300,6 +305,7 @@ impl<T: Value> Form for T {
 impl<T: Value> Form for Vec<T> {
     const KIND: Kind = T::KIND;
     const IS_LIST: bool = true;
+    const CHOICES: Choices = T::CHOICES;
 
     fn read(texts: &[String]) -> Result<Self, String> {
         texts.iter().map(|text| T::parse(text)).collect()
@@ -344,19 +350,26 @@ pub(super) fn texts<A: Form>(value: Option<&A>) -> Vec<String> {
     value.map(A::texts).unwrap_or_default()
 }
 
+/// Replaces a field by what is asked for, if something is.
+pub(super) fn take<A>(field: &mut impl Held<A>, asked: Option<A>) {
+    if let Some(asked) = asked {
+        field.take(asked);
+    }
+}
+
 /// The values of a contract's field, as they are read.
 pub(super) fn stored<A: Form>(field: &impl Held<A>) -> Vec<String> {
     texts(field.held())
 }
 
+/// The value of a contract's field, unless it is the `default`.
+pub(super) fn set<'a, A: 'a, F: Held<A> + PartialEq>(field: &'a F, default: &F) -> Option<&'a A> {
+    field.held().filter(|_| field != default)
+}
+
 /// The line for what is set, if it is.
 pub(super) fn line<T>(set: Option<T>, text: impl FnOnce(T) -> String) -> Vec<String> {
     set.map(text).into_iter().collect()
-}
-
-/// The values of a list on one line; nothing where there are none.
-pub(super) fn joined(values: &[String]) -> Option<String> {
-    (!values.is_empty()).then(|| values.join(", "))
 }
 
 #[cfg(test)]

@@ -30,14 +30,6 @@ pub enum Carry {
     None,
 }
 
-impl Carry {
-    /// Returns whether it is the default, which contracts omit.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(super) fn is_default(&self) -> bool {
-        *self == Carry::default()
-    }
-}
-
 /// How a change is decided on, `--decide`.
 #[derive(
     Debug,

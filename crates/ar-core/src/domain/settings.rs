@@ -1,8 +1,8 @@
 //! The settings of a session, each described once.
 //!
-//! The macro makes of each the field of [`Contract`] and of [`Asked`]; flag, variable, key of `ar.toml`, the line of its
-//! template and the line that is confirmed are made of the description. The few settings that are known by name elsewhere
-//! are in `core_settings`, the caps in `cap_settings`, and those that are no terms of the contract in `layout_settings`.
+//! `key value in heading for field: type` is the flag with its value, the place in the help, and the field of [`Asked`];
+//! `as type` is the field of [`Contract`] or [`Caps`] that stores it, with what it is by default, and after the description
+//! the line that confirms it where it is set. Variable, key of `ar.toml` and template follow.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use jiff::civil::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::setting::{Form, Heading, Held, Kind, SettingOf, choices, joined, line, stored, texts};
-use super::settings_macro::settings;
+use super::asked::{is_default, or_default, setting, table};
+use super::setting::{Form, Heading, Kind, Setting, line, set, stored, take, texts};
 use super::values::{command_line, non_negative, not_zero, up_to_three};
 use super::{
-    Cadence, Caps, Carry, CommitId, Composite, Decide, Direction, Draw, EngineCommands, Escalate, ExecutorName,
-    Follows, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule,
-    Tag, Target, VerifyFor, count_of, duration_text, money_text, time_of_day_text, tokens_text,
+    Cadence, Carry, CommitId, Composite, Decide, Direction, Draw, EngineCommands, Escalate, ExecutorName, Follows,
+    GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule, Tag,
+    Target, VerifyFor, count_of, duration_text, money_text, time_of_day_text, tokens_text,
 };
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
@@ -51,614 +51,468 @@ pub(super) const MOST_FRESH_RUNS: u32 = 4;
 /// The version of contracts that this program writes.
 pub const CONTRACT_VERSION: u32 = 1;
 
-/// A setting, from which flag, variable, key of `ar.toml`, template and confirmation are made.
-pub type Setting = SettingOf<Asked, Contract>;
+table! {
 
-/// A setting whose values are those of a field of [`Asked`], for the table to complete.
-macro_rules! asked {
-    ($field:ident: $type:ty) => {
-        Setting {
-            set: |asked, texts| <$type as Form>::read(texts).map(|value| asked.$field = Some(value)),
-            asked: |asked| texts(asked.$field.as_ref()),
-            ..Setting::of::<$type>()
-        }
+// Known by name beyond their own rule, or no terms of the contract, as those of slots.
+asked {
+    "metric" "NAME" in Measuring for metric: String {
+        help: "Name of the metric to improve, as the log prints it",
+        example: "\"val_bpb\"", is_required: true,
+        lines: |it| {
+            let metric = format!("metric    {}, {} is better", it.metric.name, it.metric.direction);
+            let axes = it.composite.as_ref().map(|composite| format!("axes      {composite}"));
+            let artifact =
+                it.artifact_form.map(|form| format!("artifact  {form} of the same axes over all that was kept"));
+            [Some(metric), axes, artifact].into_iter().flatten().collect()
+        },
+    };
+
+    "lower" "" in Measuring: bool {
+        help: "Treat lower values as better [default for names such as loss, error, latency and size]",
+        excludes: Some("higher"),
+        set: |asked, _| { asked.direction = Some(Direction::Lower); Ok(()) },
+        asked: |asked| texts((asked.direction == Some(Direction::Lower)).then_some(&true)),
+    };
+
+    "higher" "" in Measuring: bool {
+        help: "Treat higher values as better",
+        example: "true",
+        set: |asked, _| { asked.direction = Some(Direction::Higher); Ok(()) },
+        asked: |asked| texts((asked.direction == Some(Direction::Higher)).then_some(&true)),
+    };
+
+    "metric-regex" "REGEX" in Measuring: String {
+        help: "Pattern whose one group is the value, used instead of the metric's name",
+        excludes: Some("metric-file"),
+        lines: |it| line(pattern(&it.metric.source), |pattern| format!("pattern   {pattern}")),
+        set: |asked, texts| String::read(texts).map(|pattern| asked.source = Some(MetricSource::Regex(pattern))),
+        asked: |asked| texts(asked.source.as_ref().and_then(pattern)),
+    };
+
+    "metric-file" "PATH:/json/pointer" in Measuring: MetricSource {
+        help: "JSON file that holds the value, or the object with a composite's axes, read instead of the log; also \
+               JSON lines, or a CSV or TSV file with PATH:COLUMN; a pattern such as 'out/*/m.csv' is its newest file",
+        lines: |it| line(file(&it.metric.source), |file| format!("read from {file}")),
+        set: |asked, texts| MetricSource::read(texts).map(|file| asked.source = Some(file)),
+        asked: |asked| texts(asked.source.as_ref().and_then(file)),
+    };
+
+    "cmd" "COMMAND" in Measuring for command: String {
+        help: "Command that trains and measures",
+        example: "\"uv run train.py\"", is_required: true,
+        lines: |it| vec![format!("command   {}", it.command)],
+    };
+
+    "agent" "COMMAND" in Agent for agent: String {
+        help: "Command that changes the code once and exits, with the prompt on standard input; or {presets}; \
+               or none [default: the only one installed]",
+        example: "\"claude\"", check: command_line,
+        lines: |it| {
+            let agent = it.agent_text().unwrap_or_else(|| "none: an agent drives with `ar try`".into());
+            vec![format!("agent     {agent}")]
+        },
+    };
+
+    "reviewer" "COMMAND" in Keeping for reviewer: Option<String> {
+        help: "Command that judges whether the number of a change was earned before it is kept, with the prompt on \
+               standard input; runs in a tree of its own, $AR_ROOT is the repository; or {presets}, or none [default: none]",
+        example: "\"claude\"", check: command_line,
+        lines: |it| line(it.reviewer.as_ref(), |command| format!("reviewer  {command}")),
+    };
+
+    "tag" "TAG" in Session for tag: Tag {
+        help: "Session name; the branch is autoresearch/TAG [default: month and day]",
+    };
+
+    "ledger" "DIALECT" in Session for ledger: LedgerDialect {
+        help: "Dialect of a new results.tsv [default: the one that program.md or a notebook uses, else ar]",
+        example: "\"ar\"",
+    };
+
+    "slots" "N" in Slots for slots: u32 {
+        help: "Number of runs at a time, each in a linked working tree of its own",
+        example: "4", check: not_zero,
+    };
+
+    "gpus" "GPUS" in Slots for gpus: GpuChoice {
+        help: "GPUs to divide among the slots: all, indices as in 0,1,3, or UUIDs; one slot each unless --slots is given",
+        example: "\"all\"",
+    };
+
+    "gpus-per-run" "N" in Slots for gpus_per_run: u32 {
+        help: "Number of GPUs that a run uses [default: 1]",
+        example: "1", check: not_zero,
+    };
+
+    "ahead" "N" in Slots for ahead: u32 {
+        help: "Number of proposals that may wait, ready to run, beyond the free slots [default: 1 with one slot, else 2]",
+        example: "1",
+    };
+
+    "calls" "N" in Slots for calls: u32 {
+        help: "Largest number of agents at a time [default: as many as keep the slots busy, at most 4]",
+        example: "2", check: not_zero,
+    };
+
+    "link" "PATH" in Slots for links: Vec<PathBuf> {
+        help: "Untracked file or folder to link into each slot's working tree, PATH:rw for a cache; repeatable",
+        example: "[\"data\"]",
+    };
+
+    "executor" "WHERE" in Slots for executor: ExecutorName {
+        help: "Where runs and guards are executed [default: local]",
+        example: "\"slurm\"",
+    };
+
+    "sbatch" "OPTIONS" in Slots for sbatch: String {
+        help: "Options of `sbatch` for each job, as in \"--partition gpu --gres gpu:1 --time 20\"",
+        is_of_options: true, example: "\"--partition gpu --gres gpu:1 --time 20\"",
+    };
+
+    "lost-after" "DURATION" in Slots for lost_after: Duration {
+        help: "Time after which a job counts as lost that the cluster does not know [default: 5m]",
+        example: "\"5m\"",
     };
 }
 
-/// A table of settings, each as what it starts from `=>` its description.
-macro_rules! described {
-    ($($base:expr => { $($part:ident: $value:expr),* $(,)? })*) => {
-        &[$(Setting { $($part: $value,)* ..$base },)*]
-    };
+// What goes on unwatched, and what a whole session may come to.
+caps {
+    #[serde(with = "crate::domain::seconds::option")]
+    "silence" "DURATION" in Measuring for silence: Option<Duration> as Duration {
+        help: "Time after which a run is ended that prints nothing and leaves its GPU idle, or without a GPU uses no \
+               processor [default: none]",
+        example: "\"20m\"",
+    } |&limit| format!("silence   {} at most in a run", duration_text(limit));
+
+    #[serde(with = "crate::domain::seconds::option")]
+    "agent-silence" "DURATION" in Agent for agent_silence: Option<Duration> as Duration {
+        help: "Time after which an agent call is ended that prints nothing and uses no processor [default: none]",
+        example: "\"10m\"",
+    } |&limit| format!("silence   {} at most in a call", duration_text(limit));
+
+    "agent-rounds" "N" in Agent for agent_rounds: u32 as u32 {
+        help: "Largest number of rounds in an agent call, for agents that report them: claude, gemini and opencode \
+               [default: none]",
+        example: "15", check: not_zero,
+    } |&rounds| format!("at most   {} in a call", count_of(rounds, "round"));
+
+    "max-file-total" "N" in Changes for max_file_total: u32 as u32 {
+        help: "Largest file, in lines, that an experiment may add or change",
+        example: "300", check: not_zero,
+    } |&lines| format!("files     of at most {} in a change", count_of(lines, "line"));
+
+    "session-max-experiments" "N" in Stopping for session_max_experiments: u32 as u32 {
+        help: "Largest number of experiments in the session, in all nights together",
+        example: "1000", ends_loop: true,
+    } |&limit| format!("at most   {} in the session", count_of(limit, "experiment"));
+
+    "session-max-cost" "COST" in Stopping for session_max_cost: f64 as f64 {
+        help: "Cost of all agent calls of the session at which the loop stops",
+        example: "200.0", check: non_negative, ends_loop: true,
+    } |&cost| format!("at most   {} in the session", money_text(cost));
+
+    "session-max-tokens" "N" in Stopping for session_max_tokens: u64 as u64 {
+        help: "Tokens of all agent calls of the session at which the loop stops",
+        example: "500000000", ends_loop: true,
+    } |&tokens| format!("at most   {} tokens in the session", tokens_text(tokens));
 }
 
-pub(super) use {asked, described};
-
-settings! {
-    tag: Tag,
-    metric: String,
-    direction: Direction,
-    source: MetricSource,
-    command: String,
-    agent: String,
-    reviewer: Option<String>,
-    ledger: LedgerDialect,
-    prices: Prices,
-    composite: Composite,
-    slots: u32,
-    gpus: GpuChoice,
-    gpus_per_run: u32,
-    ahead: u32,
-    calls: u32,
-    links: Vec<PathBuf>,
-    executor: ExecutorName,
-    sbatch: String,
-    lost_after: Duration,
-    engine: EngineCommands,
-    silence: Option<Duration>,
-    agent_silence: Option<Duration>,
-    agent_rounds: u32,
-    max_file_total: u32,
-    session_max_experiments: u32,
-    session_max_cost: f64,
-    session_max_tokens: u64;
-    /// How much better than the incumbent a number must be; 0 or more.
-    min_delta: Target as Target = Target::from(0.0), {
-        key: "min-delta", heading: Heading::Keeping, value: "DELTA",
+terms {
+    "min-delta" "DELTA" in Keeping for min_delta: Target as Target = Target::from(0.0), {
         help: "Minimum gain over the best value so far, as in 0.01 or 20ms [default: 0]",
-        comment: "How much better than the best one a number must be to be kept.", example: "0.0",
-        fixed: Some("minimum gain"), check: non_negative,
-        lines: |it| line(Some(&it.min_delta).filter(|delta| delta.value(None) > 0.0), |delta| {
-            format!("kept      when better by more than {delta}")
-        }),
-    }
+        example: "0.0", fixed: Some("minimum gain"), check: non_negative,
+    } |delta| format!("kept      when better by more than {delta}");
 
-    /// How many runs decide on a change.
-    #[serde(default, skip_serializing_if = "is_once")]
-    decide: Decide as Decide = Decide::Once, {
-        key: "decide", heading: Heading::Keeping, value: "RULE", choices: choices::<Decide>,
+    "decide" "RULE" in Keeping for decide: Decide as Decide, default {
         help: "How a change is decided on [default: once]",
-        comment: "How a change is decided on: once, by its first run; confirmed, by fresh runs after a good first one; \
-                  or strict.",
-        example: "\"confirmed\"",
-        fixed: Some("rule of decision"),
-        lines: |it| line(Some(it.decide).filter(|decide| *decide != Decide::Once), |decide| {
-            format!("decided   {decide}: a keep takes up to {} runs", 1 + MOST_FRESH_RUNS)
-        }),
-    }
+        example: "\"confirmed\"", fixed: Some("rule of decision"),
+    } |&decide| format!("decided   {decide}: a keep takes up to {} runs", 1 + MOST_FRESH_RUNS);
 
-    /// Whether the experiment to beat runs once more before a change is kept by its first run.
-    #[serde(default = "on", skip_serializing_if = "is_on")]
-    control: bool as bool = true, {
-        key: "control", heading: Heading::Keeping, value: "true|false",
+    "control" "true|false" in Keeping for control: bool as bool = true, {
         help: "With --decide once, run the experiment to beat once more before the first change that beats it is kept, and \
                again where its value moved; a train has none of its own [default: true]",
-        comment: "Run the experiment to beat once more before the first change that beats it is kept.", example: "true",
-        kind: Kind::OnOff,
-    }
+        example: "true", kind: Kind::OnOff,
+    };
 
-    /// How many runs of the baseline are made at the start; absent where the rule of decision says so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    baseline_runs: u32 as Option<u32> = None, {
-        key: "baseline-runs", heading: Heading::Keeping, value: "N",
+    "baseline-runs" "N" in Keeping for baseline_runs: u32 as Option<u32>, default {
         help: "Number of runs of the baseline at the start [default: 1 in place, one on each slot; with --decide \
                confirmed 4, in place once a change first beats it]",
-        comment: "How many runs of the baseline are made at the start.", example: "4",
-        check: not_zero,
-    }
+        example: "4", check: not_zero,
+    };
 
-    /// After how many experiments since the last keep the incumbent is run again, and so on; 0 for never.
-    #[serde(default, skip_serializing_if = "is_off")]
-    recheck: u32 as u32 = 0, {
-        key: "recheck", heading: Heading::Keeping, value: "N",
+    "recheck" "N" in Keeping for recheck: u32 as u32, default {
         help: "Run the best experiment again after every N experiments without a keep, and warn if its value drifts; 0 \
                for never [default: 0]",
-        comment: "Run the best experiment again after so many experiments without a keep, and warn if its value drifts.",
         example: "20",
-        lines: |it| line((it.recheck > 0).then_some(it.recheck), |every| {
-            format!("checked   the best one again after every {} without a keep", count_of(every, "experiment"))
-        }),
-    }
+    } |&every| format!("checked   the best one again after every {} without a keep", count_of(every, "experiment"));
 
-    /// The time at the end of a night in which fresh runs verify its best experiment against the baseline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    verify_for: VerifyFor as Option<VerifyFor> = None, {
-        key: "verify-for", heading: Heading::Keeping, value: "TIME",
+    "verify-for" "TIME" in Keeping for verify_for: VerifyFor as Option<VerifyFor>, default {
         help: "Time at the end of a night in which fresh runs verify its best experiment: 1h, or 10% of the night",
-        comment: "The time at the end of a night in which fresh runs verify its best experiment, or a part of the night.",
         example: "\"10%\"",
-        lines: |it| line(it.verify_for, |time| format!("verified  for {time} at the end of a night")),
-    }
+    } |&time| format!("verified  for {time} at the end of a night");
 
-    /// How far behind the incumbent a number may be that is kept because its change makes the program shorter; 0 or more.
-    #[serde(default)]
-    simpler_wins: Target as Option<Target> = None, {
-        key: "simpler-wins", heading: Heading::Keeping, value: "EPS",
+    "simpler-wins" "EPS" in Keeping for simpler_wins: Target as Option<Target>, default {
         help: "Largest loss against the best value at which a change that makes the program shorter is still kept",
-        comment: "How far behind the best value a change may be that makes the program shorter.", example: "0.001",
-        fixed: Some("margin for simpler changes"), check: non_negative,
-        lines: |it| line(it.simpler_wins.as_ref(), |margin| {
-            format!("simpler   is kept within {margin} of the best one, and longer is not")
-        }),
-    }
+        example: "0.001", fixed: Some("margin for simpler changes"), check: non_negative,
+    } |margin| format!("simpler   is kept within {margin} of the best one, and longer is not");
 
-    /// The number from which an experiment is kept, whatever the best one is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    keep_above: Target as Option<Target> = None, {
-        key: "keep-above", heading: Heading::Keeping, value: "VALUE",
+    "keep-above" "VALUE" in Keeping for keep_above: Target as Option<Target>, default {
         help: "Value at which an experiment is kept, regardless of the best one; at or below it if lower is better",
-        comment: "Keep what reaches this value, regardless of the best one.", example: "0.45",
-        fixed: Some("threshold of keeps"), excludes: Some("simpler-wins"),
-        lines: |it| line(it.keep_above.as_ref(), |threshold| format!("kept      when it reaches {threshold}")),
-    }
+        example: "0.45", fixed: Some("threshold of keeps"), excludes: Some("simpler-wins"),
+    } |threshold| format!("kept      when it reaches {threshold}");
 
-    /// The commands that a change must pass before it is kept, in order, each for `sh -c` as the measuring command.
-    #[serde(default)]
-    guards: Vec<String> as Vec<String> = Vec::new(), {
-        key: "guard", heading: Heading::Keeping, value: "COMMAND",
+    "guard" "COMMAND" in Keeping for guards: Vec<String> as Vec<String>, default {
         help: "Command that must pass before a change is kept; repeatable",
-        comment: "Commands that must pass before a change is kept.", example: "[\"sh tests.sh\"]",
-        fixed: Some("list of guards"), check: command_line,
+        example: "[\"sh tests.sh\"]", fixed: Some("list of guards"), check: command_line,
         lines: |it| it.guards.iter().map(|guard| format!("guard     {guard}")).collect(),
-    }
+    };
 
-    /// The bounds that a change must keep to before it is kept.
-    #[serde(default)]
-    limits: Vec<Limit> as Vec<Limit> = Vec::new(), {
-        key: "limit", heading: Heading::Keeping, value: "LIMIT",
+    "limit" "LIMIT" in Keeping for limits: Vec<Limit> as Vec<Limit>, default {
         help: "Bound on a value in the log, as in 'memory_gb<=40'; repeatable",
-        comment: "Bounds on numbers of the log that a kept change keeps to.", example: "[\"memory_gb<=40\"]",
-        fixed: Some("list of limits"),
-        lines: |it| line(joined(&it.limits.texts()), |limits| format!("limits    {limits}")),
-    }
+        example: "[\"memory_gb<=40\"]", fixed: Some("list of limits"),
+    } |limits| format!("limits    {}", limits.texts().join(", "));
 
-    /// The globs of the files that an experiment may change; all files when empty.
-    #[serde(default)]
-    scope: Vec<String> as Vec<String> = Vec::new(), {
-        key: "scope", heading: Heading::Changes, value: "GLOB",
+    "scope" "GLOB" in Changes for scope: Vec<String> as Vec<String>, default {
         help: "Files that an experiment may change; repeatable [default: all but those that measure]",
-        comment: "The files that an experiment may change; by default all but those that measure.",
-        example: "[\"src/**\"]",
-        fixed: Some("scope"),
-        lines: |it| line(joined(&it.scope), |scope| format!("scope     {scope}")),
-    }
+        example: "[\"src/**\"]", fixed: Some("scope"),
+    } |scope| format!("scope     {}", scope.join(", "));
 
-    /// The globs of the files that no experiment may change.
-    #[serde(default)]
-    protect: Vec<String> as Vec<String> = Vec::new(), {
-        key: "protect", heading: Heading::Changes, value: "GLOB",
+    "protect" "GLOB" in Changes for protect: Vec<String> as Vec<String>, default {
         help: "Files that no experiment may change; repeatable",
-        comment: "Files that no experiment may change.", example: "[\"eval/**\"]",
-        fixed: Some("list of protected files"),
-    }
+        example: "[\"eval/**\"]", fixed: Some("list of protected files"),
+    };
 
-    /// How many files an experiment may change.
-    #[serde(default)]
-    max_files: u32 as Option<u32> = None, {
-        key: "max-files", heading: Heading::Changes, value: "N",
+    "max-files" "N" in Changes for max_files: u32 as Option<u32>, default {
         help: "Largest number of files that an experiment may change",
-        comment: "How many files an experiment may change.", example: "5",
-        check: not_zero,
-    }
+        example: "5", check: not_zero,
+    };
 
-    /// How many lines of one file an experiment may add and delete.
-    #[serde(default)]
-    max_file_lines: u32 as Option<u32> = None, {
-        key: "max-file-lines", heading: Heading::Changes, value: "N",
+    "max-file-lines" "N" in Changes for max_file_lines: u32 as Option<u32>, default {
         help: "Largest number of lines that an experiment may add and delete in one file",
-        comment: "How many lines of one file it may add and delete.", example: "200",
-        check: not_zero,
-    }
+        example: "200", check: not_zero,
+    };
 
-    /// Whether a change that was measured before is measured again.
-    #[serde(default)]
-    allow_repeats: bool as bool = false, {
-        key: "allow-repeats", heading: Heading::Changes,
+    "allow-repeats" "" in Changes for allow_repeats: bool as bool, default {
         help: "Allow changes that were measured before",
-        comment: "Allow changes that were measured before.",
-    }
+    };
 
-    /// Whether the last number of a run that reached its deadline or crashed counts.
-    #[serde(default)]
-    count_partial: bool as bool = false, {
-        key: "count-partial", heading: Heading::Measuring,
+    "count-partial" "" in Measuring for count_partial: bool as bool, default {
         help: "Count the last number of a run that reached its deadline or crashed, marked as partial",
-        comment: "Count the last number of a run that reached its deadline or crashed.",
-        lines: |it| line(it.count_partial.then_some(()), |()| {
-            "partial   a run that reaches its deadline or crashes counts by its last number".into()
-        }),
-    }
+    } |_| "partial   a run that reaches its deadline or crashes counts by its last number".to_owned();
 
-    /// A run's deadline.
     #[serde(with = "crate::domain::seconds")]
-    timeout: Duration as Duration = DEFAULT_TIMEOUT, {
-        key: "timeout", heading: Heading::Measuring, value: "DURATION",
+    "timeout" "DURATION" in Measuring for timeout: Duration as Duration = DEFAULT_TIMEOUT, {
         help: "Time limit for one run [default: 10m]",
-        comment: "Time limit for one run.", example: "\"10m\"",
+        example: "\"10m\"",
         lines: |it| vec![format!(
             "deadline  {} a run, {} a call of the agent",
             duration_text(it.timeout),
             duration_text(it.agent_timeout)
         )],
-    }
+    };
 
-    /// What runs in the user's working tree find of earlier ones.
-    #[serde(default, skip_serializing_if = "Carry::is_default")]
-    carry: Carry as Carry = Carry::default(), {
-        key: "carry", heading: Heading::Measuring, value: "WHAT", choices: choices::<Carry>,
+    "carry" "WHAT" in Measuring for carry: Carry as Carry, default {
         help: "Untracked files that runs in place find of earlier runs [default: found]",
-        comment: "What a run in place finds of earlier ones: found sets aside what a run reads and changes, all sets \
-                  nothing aside, none everything.",
         example: "\"all\"",
-        lines: |it| line(Some(it.carry).filter(|carry| !carry.is_default()), |carry| format!("carries   {carry}")),
-    }
+    } |&carry| format!("carries   {carry}");
 
-    /// The time between TERM and KILL.
     #[serde(with = "crate::domain::seconds")]
-    grace: Duration as Duration = DEFAULT_GRACE, {
-        key: "grace", heading: Heading::Measuring, value: "DURATION",
+    "grace" "DURATION" in Measuring for grace: Duration as Duration = DEFAULT_GRACE, {
         help: "Time a process gets to exit by itself before it is killed [default: 10s]",
-        comment: "Time that a process has to end by itself before it is killed.", example: "\"10s\"",
-    }
+        example: "\"10s\"",
+    };
 
-    /// How long one call of the agent may go on.
-    #[serde(with = "crate::domain::seconds", default = "default_agent_timeout")]
-    agent_timeout: Duration as Duration = DEFAULT_AGENT_TIMEOUT, {
-        key: "agent-timeout", heading: Heading::Agent, value: "DURATION",
+    #[serde(with = "crate::domain::seconds")]
+    "agent-timeout" "DURATION" in Agent for agent_timeout: Duration as Duration = DEFAULT_AGENT_TIMEOUT, {
         help: "Time limit for one agent call [default: 30m]",
-        comment: "Time limit for one agent call.", example: "\"30m\"",
-    }
+        example: "\"30m\"",
+    };
 
-    /// How long an outage of the agent may last before the loop stops.
-    #[serde(with = "crate::domain::seconds", default = "default_outage_limit")]
-    outage_limit: Duration as Duration = DEFAULT_OUTAGE_LIMIT, {
-        key: "outage-limit", heading: Heading::Agent, value: "DURATION",
+    #[serde(with = "crate::domain::seconds")]
+    "outage-limit" "DURATION" in Agent for outage_limit: Duration as Duration = DEFAULT_OUTAGE_LIMIT, {
         help: "Longest time to wait for an agent that is unreachable, rate-limited or out of credit [default: 8h]",
-        comment: "How long the agent may be unreachable, rate-limited or out of credit before the loop stops.",
         example: "\"8h\"",
-    }
+    };
 
-    /// By what the session goes when keeps fail to come.
-    #[serde(default)]
-    ladder: Ladder as Ladder = Ladder::default(), {
-        key: "ladder", heading: Heading::Agent, value: "LADDER", choices: choices::<Ladder>,
+    "ladder" "LADDER" in Agent for ladder: Ladder as Ladder, default {
         help: "Directives to the agent after several experiments without a keep [default: refine]",
-        comment: "What the agent is told when there are no recent keeps.", example: "\"structural\"",
-        lines: |it| line((it.ladder == Ladder::Structural).then_some("structural"), |name| format!("ladder    {name}")),
-    }
+        example: "\"structural\"",
+    } |&ladder| format!("ladder    {ladder}");
 
-    /// How the idea and the source that the agent is offered are drawn from the backlog.
-    #[serde(default)]
-    draw: Draw as Draw = Draw::default(), {
-        key: "draw", heading: Heading::Agent, value: "DRAW",
+    "draw" "DRAW" in Agent for draw: Draw as Draw, default {
         help: "How an idea and a source are drawn from the backlog: best, or uniform:K for one of the K best \
                [default: uniform:50]",
-        comment: "How an idea and a source are drawn from the backlog: best, or one of the K best.",
         example: "\"uniform:50\"",
-        lines: |it| line((it.draw != Draw::default()).then_some(it.draw), |draw| {
-            format!("ideas     {draw} of the backlog")
-        }),
-    }
+    } |&draw| format!("ideas     {draw} of the backlog");
 
-    /// How many calls, each in another role, make proposals before the change at a pivot.
-    #[serde(default, skip_serializing_if = "is_off")]
-    explore: u32 as u32 = 0, {
-        key: "explore", heading: Heading::Agent, value: "N",
+    "explore" "N" in Agent for explore: u32 as u32, default {
         help: "Number of calls that make proposals before the change at a pivot: investigate, refute, analogy \
                [default: 0]",
-        comment: "How many calls make proposals before the change at a pivot, each in another role.", example: "3",
-        check: up_to_three,
-        lines: |it| line((it.explore > 0).then_some(it.explore), |count| {
-            format!("explore   {} at each pivot", count_of(count, "proposal"))
-        }),
-    }
+        example: "3", check: up_to_three,
+    } |&count| format!("explore   {} at each pivot", count_of(count, "proposal"));
 
-    /// What the session is for, in the user's words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    goal_text: String as Option<String> = None, {
-        key: "goal-text", heading: Heading::Agent, value: "TEXT",
+    "goal-text" "TEXT" in Agent for goal_text: String as Option<String>, default {
         help: "Goal in words, for the prompt",
-        comment: "The goal in words. The agent reads it in every prompt.",
         example: "\"Lower val_bpb without using more memory.\"",
-    }
+    };
 
-    /// Steps on the way to the goal.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    milestones: Vec<String> as Vec<String> = Vec::new(), {
-        key: "milestone", heading: Heading::Agent, value: "TEXT",
+    "milestone" "TEXT" in Agent for milestones: Vec<String> as Vec<String>, default {
         help: "Milestone on the way to the goal, for the prompt; repeatable",
-        comment: "Milestones on the way to the goal.", example: "[\"val_bpb below 1.0\"]",
-    }
+        example: "[\"val_bpb below 1.0\"]",
+    };
 
-    /// What counts as success.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    success: Vec<String> as Vec<String> = Vec::new(), {
-        key: "success", heading: Heading::Agent, value: "TEXT",
+    "success" "TEXT" in Agent for success: Vec<String> as Vec<String>, default {
         help: "Success criterion, for the prompt; repeatable",
-        comment: "What counts as success.", example: "[\"val_bpb below 0.95 within the same time\"]",
-    }
+        example: "[\"val_bpb below 0.95 within the same time\"]",
+    };
 
-    /// Whether the agent may look for ideas outside the repository when it is stuck.
-    #[serde(default, alias = "research")]
-    allow_search: bool as bool = false, {
-        key: "allow-search", heading: Heading::Agent,
+    "allow-search" "" in Agent for allow_search: bool as bool, default {
         help: "Let the agent look for ideas outside the repository at the second pivot in a row, on the ladder `refine`",
-        comment: "The agent may look for ideas outside the repository at the second pivot in a row.", example: "true",
-        lines: |it| line(it.allow_search.then_some("outside the repository"), |where_| {
-            format!("search    {where_}, at the second pivot in a row")
-        }),
-    }
+        example: "true",
+    } |_| "search    outside the repository, at the second pivot in a row".to_owned();
 
-    /// The commands that look for ideas outside the repository, for `sh -c`; each gets a question as JSON on standard input.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    search: Vec<String> as Vec<String> = Vec::new(), {
-        key: "search", heading: Heading::Agent, value: "COMMAND",
+    "search" "COMMAND" in Agent for search: Vec<String> as Vec<String>, default {
         help: "Command that searches for ideas at the second pivot in a row: JSON with question, directive, metric, \
                direction, best and tried on standard input, text or lines {\"text\", \"url\", \"score\"} on standard \
                output; runs outside the working tree, $AR_ROOT; repeatable",
-        comment: "Commands that search for ideas at the second pivot in a row, outside the working tree ($AR_ROOT).",
-        example: "[\"sh ~/search.sh\"]",
-        check: command_line,
+        example: "[\"sh ~/search.sh\"]", check: command_line,
         lines: |it| it.search.iter().map(|command| format!("search    {command}")).collect(),
-    }
+    };
 
-    /// How long a search command may take.
-    #[serde(with = "crate::domain::seconds", default = "default_search_timeout")]
-    search_timeout: Duration as Duration = DEFAULT_SEARCH_TIMEOUT, {
-        key: "search-timeout", heading: Heading::Agent, value: "DURATION",
+    #[serde(with = "crate::domain::seconds")]
+    "search-timeout" "DURATION" in Agent for search_timeout: Duration as Duration = DEFAULT_SEARCH_TIMEOUT, {
         help: "Time limit for each search command [default: 60s]",
-        comment: "Time limit for each search command.", example: "\"60s\"",
-    }
+        example: "\"60s\"",
+    };
 
-    /// How the loop paces itself; without it, the next call follows at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    cadence: Cadence as Option<Cadence> = None, {
-        key: "cadence", heading: Heading::Agent, value: "CADENCE",
+    "cadence" "CADENCE" in Agent for cadence: Cadence as Option<Cadence>, default {
         help: "Pause between experiments: adaptive, novelty, or a duration such as 2h [default: none]",
-        comment: "The pause between experiments: adaptive, novelty, or a duration.", example: "\"adaptive\"",
-        lines: |it| line(it.cadence, |cadence| {
-            let most = if it.unattended { ", 90m at most" } else { "" };
-            format!("cadence   {cadence}{most}")
-        }),
-    }
+        example: "\"adaptive\"",
+    } |&cadence, all| format!("cadence   {cadence}{}", if all.unattended { ", 90m at most" } else { "" });
 
-    /// Whether nobody looks after the loop, so that no pause of its cadence is longer than 90 minutes.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    unattended: bool as bool = false, {
-        key: "unattended", heading: Heading::Agent,
+    "unattended" "" in Agent for unattended: bool as bool, default {
         help: "Limit the pauses of --cadence to 90 minutes; with novelty, stop at the third such pause in a row",
-        comment: "Limit the pauses of the cadence to 90 minutes.", example: "true",
-    }
+        example: "true",
+    };
 
-    /// How many experiments a night may have, the baseline not counted.
-    max_experiments: u32 as Option<u32> = None, {
-        key: "max-experiments", heading: Heading::Stopping, value: "N",
+    "max-experiments" "N" in Stopping for max_experiments: u32 as Option<u32>, default {
         help: "Largest number of experiments in a night, without the baseline; each `ar run` begins a night",
-        comment: "How many experiments a night may have; each `ar run` begins one.", example: "100",
-        ends_loop: true,
-        lines: |it| line(it.max_experiments, |limit| format!("at most   {}", count_of(limit, "experiment"))),
-    }
+        example: "100", ends_loop: true,
+    } |&limit| format!("at most   {}", count_of(limit, "experiment"));
 
-    /// What the agent's calls of a night may cost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    max_cost: f64 as Option<f64> = None, {
-        key: "max-cost", heading: Heading::Stopping, value: "COST",
+    "max-cost" "COST" in Stopping for max_cost: f64 as Option<f64>, default {
         help: "Cost of a night's agent calls at which the loop stops, in the currency that the agent reports",
-        comment: "Stop when a night's calls have cost this much; an agent that reports no cost needs prices, below.",
-        example: "20.0",
-        check: non_negative,
-        ends_loop: true,
-        lines: |it| line(it.max_cost, |cost| format!("at most   {} for the agent's calls", money_text(cost))),
-    }
+        note: "An agent that reports no cost needs prices, below.",
+        example: "20.0", check: non_negative, ends_loop: true,
+    } |&cost| format!("at most   {} for the agent's calls", money_text(cost));
 
-    /// How many tokens they may use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    max_tokens: u64 as Option<u64> = None, {
-        key: "max-tokens", heading: Heading::Stopping, value: "N",
+    "max-tokens" "N" in Stopping for max_tokens: u64 as Option<u64>, default {
         help: "Tokens of a night's agent calls at which the loop stops",
-        comment: "Stop when they have used so many tokens.", example: "50000000",
-        ends_loop: true,
-        lines: |it| line(it.max_tokens, |tokens| format!("at most   {} tokens in the agent's calls", tokens_text(tokens))),
-    }
+        example: "50000000", ends_loop: true,
+    } |&tokens| format!("at most   {} tokens in the agent's calls", tokens_text(tokens));
 
-    /// How long a night may go on, from its `ar run` on.
     #[serde(with = "crate::domain::seconds::option", rename = "for")]
-    budget: Duration as Option<Duration> = None, {
-        key: "for", heading: Heading::Stopping, value: "DURATION",
+    "for" "DURATION" in Stopping for budget: Duration as Option<Duration>, default {
         help: "Time limit for a night, from its `ar run` on; interruptions count",
-        comment: "Time limit for a night, from its `ar run` on.", example: "\"8h\"",
-        ends_loop: true,
-        lines: |it| line(it.budget, |budget| format!("for       {}", duration_text(budget))),
-    }
+        example: "\"8h\"", ends_loop: true,
+    } |&budget| format!("for       {}", duration_text(budget));
 
-    /// The time of day, on the user's clock, at which a night ends: the next one after its `ar run`.
-    #[serde(default)]
-    until: Time as Option<Time> = None, {
-        key: "until", heading: Heading::Stopping, value: "TIME",
+    "until" "TIME" in Stopping for until: Time as Option<Time>, default {
         help: "Time of day at which a night ends, as in 07:00",
-        comment: "The time of day at which a night ends.", example: "\"07:00\"",
-        ends_loop: true,
-        lines: |it| line(it.until, |until| format!("until     {}", time_of_day_text(until))),
-    }
+        example: "\"07:00\"", ends_loop: true,
+    } |&until| format!("until     {}", time_of_day_text(until));
 
-    /// The value at which the session has reached its goal.
-    goal: Target as Option<Target> = None, {
-        key: "goal", heading: Heading::Stopping, value: "VALUE",
+    "goal" "VALUE" in Stopping for goal: Target as Option<Target>, default {
         help: "Metric value at which the loop stops, as in 0.95, 95% or 0.2s",
-        comment: "Stop when the metric reaches this value; a unit goes in quotes, as in \"95%\".", example: "0.95",
-        ends_loop: true,
-        lines: |it| line(it.goal.as_ref(), |goal| format!("goal      {goal}")),
-    }
+        note: "A unit goes in quotes, as in \"95%\".", example: "0.95", ends_loop: true,
+    } |goal| format!("goal      {goal}");
 
-    /// The rules on the course of the numbers by which the loop stops.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    stop_rules: Vec<StopRule> as Vec<StopRule> = Vec::new(), {
-        key: "stop-rule", heading: Heading::Stopping, value: "RULE",
+    "stop-rule" "RULE" in Stopping for stop_rules: Vec<StopRule> as Vec<StopRule>, default {
         help: "Rule on the course of values that stops the loop: kill, kill2, plateau:N or above:VALUE:N; repeatable",
-        comment: "Rules on the course of values that stop the loop.", example: "[\"plateau:30\"]",
-        ends_loop: true,
+        example: "[\"plateau:30\"]", ends_loop: true,
         lines: |it| it.stop_rules.iter().map(|rule| format!("until     {}", rule.meaning())).collect(),
-    }
+    };
 
-    /// After how many crashes in a row the loop stops.
-    #[serde(default)]
-    max_crashes: u32 as Option<u32> = None, {
-        key: "max-crashes", heading: Heading::Stopping, value: "N",
+    "max-crashes" "N" in Stopping for max_crashes: u32 as Option<u32>, default {
         help: "Number of crashes in a row at which the loop stops",
-        comment: "Stop after so many crashes in a row.", example: "10",
-        check: not_zero,
-        lines: |it| line(it.max_crashes, |crashes| format!("or until  {} in a row", count_of(crashes, "crash"))),
-    }
+        example: "10", check: not_zero,
+    } |&crashes| format!("or until  {} in a row", count_of(crashes, "crash"));
 
-    /// After how many calls in a row that change nothing the loop stops, if the user said; 0 for never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    max_idle: u32 as Option<u32> = None, {
-        key: "max-idle", heading: Heading::Stopping, value: "N",
+    "max-idle" "N" in Stopping for max_idle: u32 as Option<u32>, default {
         help: "Number of agent calls in a row without a change at which the loop stops, with slots of each agent; 0 for no \
                limit [default: 10, and 3 before the session's first change]",
-        comment: "Stop after so many calls of the agent in a row without a change; 0 for no limit.", example: "10",
-        lines: |it| line(it.max_idle, |limit| match limit {
-            0 => "calls     without a change never stop the loop".to_owned(),
-            limit => format!("or until  {} in a row without a change", count_of(limit, "call")),
-        }),
-    }
+        example: "10",
+    } |&limit| match limit {
+        0 => "calls     without a change never stop the loop".to_owned(),
+        limit => format!("or until  {} in a row without a change", count_of(limit, "call")),
+    };
 
-    /// Whether the loop stops when the session is flagged for review.
-    #[serde(default)]
-    stop_when_flagged: bool as bool = false, {
-        key: "stop-when-flagged", heading: Heading::Stopping,
+    "stop-when-flagged" "" in Stopping for stop_when_flagged: bool as bool, default {
         help: "Stop when the session is flagged for review, instead of starting over in another direction",
-        comment: "Stop when the session is flagged for review instead of starting afresh in another direction.",
-        example: "true",
-        ends_loop: true,
-        lines: |it| line(it.stop_when_flagged.then_some("it is flagged"), |what| format!("until     {what} for review")),
-    }
+        example: "true", ends_loop: true,
+    } |_| "until     it is flagged for review".to_owned();
 
-    /// The command that is told what happens, for `sh -c`; it gets each event as JSON on standard input.
-    #[serde(default)]
-    on_event: String as Option<String> = None, {
-        key: "on-event", heading: Heading::Session, value: "COMMAND",
+    "on-event" "COMMAND" in Session for on_event: String as Option<String>, default {
         help: "Command that receives events as JSON on standard input: keep, best, pivot, outage, stopped and more",
-        comment: "A command that gets each event as JSON on standard input.", example: "\"sh ~/notify.sh\"",
-        check: command_line,
-        lines: |it| line(it.on_event.as_ref(), |command| format!("events    {command}")),
-    }
+        example: "\"sh ~/notify.sh\"", check: command_line,
+    } |command| format!("events    {command}");
 
-    /// How often the state of the session is written to a file.
-    #[serde(with = "crate::domain::seconds::option", default, skip_serializing_if = "Option::is_none")]
-    checkpoint: Duration as Option<Duration> = None, {
-        key: "checkpoint", heading: Heading::Session, value: "DURATION",
+    #[serde(with = "crate::domain::seconds::option")]
+    "checkpoint" "DURATION" in Session for checkpoint: Duration as Option<Duration>, default {
         help: "Interval at which the report and what is open are written to the session's folder checkpoints/",
-        comment: "How often the report and what is open are written to the session's folder checkpoints/.",
         example: "\"2h\"",
-        lines: |it| line(it.checkpoint, |every| format!("written   every {}, into checkpoints/", duration_text(every))),
-    }
+    } |&every| format!("written   every {}, into checkpoints/", duration_text(every));
 
-    /// How long after its start the session is summed up by the agent, once.
-    #[serde(with = "crate::domain::seconds::option", default, skip_serializing_if = "Option::is_none")]
-    summary_at: Duration as Option<Duration> = None, {
-        key: "summary-at", heading: Heading::Session, value: "DURATION",
+    #[serde(with = "crate::domain::seconds::option")]
+    "summary-at" "DURATION" in Session for summary_at: Duration as Option<Duration>, default {
         help: "Age of the session at which the agent summarises it once, in checkpoints/summary.md",
-        comment: "The age of the session at which the agent summarises it once.", example: "\"5h\"",
-        lines: |it| line(it.summary_at, |age| format!("summary   by the agent after {}", duration_text(age))),
-    }
+        example: "\"5h\"",
+    } |&age| format!("summary   by the agent after {}", duration_text(age));
 
-    /// When a wall surrounds agent calls, runs, guards, reviewers and the user's commands.
-    #[serde(default, skip_serializing_if = "Sandbox::is_auto")]
-    sandbox: Sandbox as Sandbox = Sandbox::default(), {
-        key: "sandbox", heading: Heading::Session, value: "WHEN", choices: choices::<Sandbox>,
+    "sandbox" "WHEN" in Session for sandbox: Sandbox as Sandbox, default {
         help: "Wall around agents, runs, guards and reviewers, which keeps them from writing to the evaluator, the record \
                and each other's trees; needs bubblewrap [default: auto]",
-        comment: "The wall that keeps agents and runs from writing to the evaluator, the record and each other's trees: auto, \
-                  require or off.",
         example: "\"require\"",
-        lines: |it| line(Some(it.sandbox).filter(|when| !when.is_auto()), |when| format!("sandbox   {when}")),
-    }
+    } |&when| format!("sandbox   {when}");
 
-    /// What the session does about what it cannot solve by itself.
-    #[serde(default)]
-    escalate: Escalate as Escalate = Escalate::default(), {
-        key: "escalate", heading: Heading::Session, value: "HOW", choices: choices::<Escalate>,
+    "escalate" "HOW" in Session for escalate: Escalate as Escalate, default {
         help: "What to do about an outage over its limit, a full disk or another error, once state/escalation.md is \
                written [default: stop]",
-        comment: "What to do about what ar cannot solve by itself: stop, or wait for an answer.", example: "\"wait\"",
-        lines: |it| line((it.escalate == Escalate::Wait).then_some("for you"), |whom| {
-            format!("trouble   waits {whom}, by `ar tell`, or for its end")
-        }),
-    }
+        example: "\"wait\"",
+    } |_| "trouble   waits for you, by `ar tell`, or for its end".to_owned();
 
-    /// How much of the logs is kept.
-    #[serde(default = "default_keep_logs")]
-    keep_logs: SizeLimit as SizeLimit = DEFAULT_KEEP_LOGS, {
-        key: "keep-logs", heading: Heading::Session, value: "SIZE",
+    "keep-logs" "SIZE" in Session for keep_logs: SizeLimit as SizeLimit = DEFAULT_KEEP_LOGS, {
         help: "Space for retained run logs, as in 2GB; `all`, or 0 for the best and the newest ten [default: 10GB]",
-        comment: "How much of the runs' logs is kept.", example: "\"10GB\"",
-    }
+        example: "\"10GB\"",
+    };
 
-    /// The globs of the files that a kept run leaves as artifacts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    artifacts: Vec<String> as Vec<String> = Vec::new(), {
-        key: "artifact", key_in_file: "artifacts", heading: Heading::Session, value: "GLOB",
+    "artifact" "GLOB" in Session for artifacts: Vec<String> as Vec<String>, default {
         help: "Untracked files, such as checkpoints, to save from each kept run that wrote them; repeatable, `none` for no files",
-        comment: "Untracked files, such as checkpoints, to save from each kept run that wrote them.",
-        example: "[\"checkpoints/best.*\"]",
-        lines: |it| line(joined(&it.artifacts), |globs| {
-            format!("artifacts {globs} of each keep, within {}", it.keep_artifacts)
-        }),
-    }
+        key_in_file: "artifacts", example: "[\"checkpoints/best.*\"]",
+    } |globs, all| format!("artifacts {} of each keep, within {}", globs.join(", "), all.keep_artifacts);
 
-    /// How much of the artifacts is kept.
-    #[serde(default = "default_keep_artifacts")]
-    keep_artifacts: SizeLimit as SizeLimit = DEFAULT_KEEP_ARTIFACTS, {
-        key: "keep-artifacts", heading: Heading::Session, value: "SIZE",
+    "keep-artifacts" "SIZE" in Session for keep_artifacts: SizeLimit as SizeLimit = DEFAULT_KEEP_ARTIFACTS, {
         help: "Space for artifacts, as in 50GB; `all`, or 0 for those of the best alone [default: 20GB]",
-        comment: "How much of the kept runs' artifacts is kept: the best one's, then the newest.", example: "\"20GB\"",
-    }
+        example: "\"20GB\"",
+    };
 
-    /// Whether the session's commits stay unsigned whatever git's configuration asks for.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    no_sign: bool as bool = false, {
-        key: "no-sign", heading: Heading::Session,
+    "no-sign" "" in Session for no_sign: bool as bool, default {
         help: "Leave the session's commits unsigned, whatever commit.gpgSign says",
-        comment: "Leave the session's commits unsigned.", example: "true",
+        example: "true",
+    };
+}
+
+}
+
+/// The pattern of a metric.
+fn pattern(source: &MetricSource) -> Option<&String> {
+    match source {
+        MetricSource::Regex(pattern) => Some(pattern),
+        MetricSource::Log | MetricSource::File { .. } => None,
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_off(count: &u32) -> bool {
-    *count == 0
-}
-
-fn on() -> bool {
-    true
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_on(switch: &bool) -> bool {
-    *switch
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_once(decide: &Decide) -> bool {
-    *decide == Decide::Once
-}
-
-fn default_agent_timeout() -> Duration {
-    DEFAULT_AGENT_TIMEOUT
-}
-
-fn default_keep_logs() -> SizeLimit {
-    DEFAULT_KEEP_LOGS
-}
-
-fn default_keep_artifacts() -> SizeLimit {
-    DEFAULT_KEEP_ARTIFACTS
-}
-
-fn default_search_timeout() -> Duration {
-    DEFAULT_SEARCH_TIMEOUT
-}
-
-fn default_outage_limit() -> Duration {
-    DEFAULT_OUTAGE_LIMIT
+/// The file of a metric.
+fn file(source: &MetricSource) -> Option<&MetricSource> {
+    Some(source).filter(|source| matches!(source, MetricSource::File { .. }))
 }
