@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::user_folder::user_folder;
+use super::guardian_files::user_folder;
 use super::{StateError, lines};
 use crate::domain::{CommitId, FORMAT_VERSION, Rating, Tag};
 use crate::fs::create_folder;

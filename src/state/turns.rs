@@ -1,11 +1,13 @@
-//! Turns of a session that several groups of its journal take part in: it is opened, the agent is called, it ends.
+//! Turns of a session in the journal: its calls, the progress they made, and what several groups take part in: it is opened,
+//! the agent is called, it ends.
 
 use std::path::Path;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::{Aside, Journal, MessageMarks, OpenExperiment, OpenOutage, Sleep};
-use crate::domain::{Cadence, CommitId, Contract, Message, Spent, StopReason, Usage};
+use crate::domain::{Cadence, CommitId, Contract, ExperimentId, LastCall, Message, Spent, StopReason, Usage};
 use crate::rules::{Driver, History, Night, SoFar, StopFacts, stop_before_next};
 
 /// The pause before a call of the agent.
@@ -203,6 +205,173 @@ impl Journal {
     }
 }
 
+/// The results of the calls for changes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Calls {
+    /// The calls that came to something: an experiment, or an agent that changed nothing.
+    iteration: u32,
+    /// Calls in a row that changed nothing.
+    #[serde(default)]
+    idle_calls: u32,
+    /// The result of the last call, for the prompt of the next.
+    #[serde(default)]
+    last_call: LastCall,
+    /// True if the user was told that the agent trains by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    agent_trains: bool,
+    /// The experiment for which `ar try` has refused a direction that was tried; it does so once.
+    #[serde(default)]
+    refused_direction_of: Option<ExperimentId>,
+    /// The commit of the experiment whose change `ar try --rework` has brought back into the working tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rework: Option<CommitId>,
+}
+
+impl Calls {
+    /// The calls of a session of which only its experiments are known.
+    pub fn of_experiments(iteration: u32) -> Self {
+        Calls { iteration, ..Calls::default() }
+    }
+
+    /// The number of calls that came to something.
+    pub fn iteration(&self) -> u32 {
+        self.iteration
+    }
+
+    /// Makes it no less than the number of experiments, since each took a call.
+    pub fn at_least(&mut self, experiments: u32) {
+        self.iteration = self.iteration.max(experiments);
+    }
+
+    /// Calls in a row that changed nothing.
+    pub fn idle(&self) -> u32 {
+        self.idle_calls
+    }
+
+    /// The last call.
+    pub fn last(&self) -> &LastCall {
+        &self.last_call
+    }
+
+    /// Forgets what the last call left, as the next one begins.
+    pub fn begin(&mut self) {
+        self.last_call.ignored.clear();
+    }
+
+    /// Notes ignored files that changed during a call.
+    pub fn note_ignored(&mut self, paths: impl IntoIterator<Item = String>) {
+        let known = &mut self.last_call.ignored;
+        known.extend(paths);
+        known.sort();
+        known.dedup();
+    }
+
+    /// Notes the end of a call.
+    pub fn end(&mut self, call: LastCall) {
+        self.last_call = LastCall { ignored: std::mem::take(&mut self.last_call.ignored), ..call };
+    }
+
+    /// Counts a call; `unnamed` says that it named no direction although a new one was required.
+    pub fn count(&mut self, unnamed: bool) {
+        self.iteration += 1;
+        self.last_call.unnamed = unnamed;
+    }
+
+    /// Counts a change by `ar try`, of which nothing else is known.
+    pub fn count_try(&mut self, unnamed: bool) {
+        self.last_call = LastCall::default();
+        self.count(unnamed);
+    }
+
+    /// Takes the count of a call back that is made again.
+    pub fn uncount(&mut self) {
+        self.iteration = self.iteration.saturating_sub(1);
+    }
+
+    /// Counts a call that changed nothing among those in a row.
+    pub fn count_idle(&mut self) {
+        self.idle_calls += 1;
+    }
+
+    /// Ends the row of calls that changed nothing.
+    pub fn end_idle_row(&mut self) {
+        self.idle_calls = 0;
+    }
+
+    /// Gives the signs that the agent trains by itself, which are told once in a session.
+    pub fn note_training<T>(&mut self, signs: impl FnOnce() -> Option<T>) -> Option<T> {
+        let found = if self.agent_trains { None } else { signs() };
+        self.agent_trains |= found.is_some();
+        found
+    }
+
+    /// Notes that a direction of this experiment is refused. Returns whether one was refused before.
+    pub fn refuse_direction(&mut self, id: ExperimentId) -> bool {
+        self.refused_direction_of.replace(id) == Some(id)
+    }
+
+    /// Notes the change that was brought back into the working tree; `None` once it is committed again.
+    pub fn set_rework(&mut self, commit: Option<CommitId>) {
+        self.rework = commit;
+    }
+
+    /// Returns whether the change of this commit was brought back into the working tree.
+    pub fn reworks(&self, commit: &CommitId) -> bool {
+        self.rework.as_ref() == Some(commit)
+    }
+}
+
+/// The findings and the progress of a session.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// The number of its findings.
+    total_findings: u32,
+    /// When the session last came to something: an experiment, or a finding.
+    #[serde(default, with = "crate::domain::millis::option", skip_serializing_if = "Option::is_none")]
+    progressed: Option<Timestamp>,
+    /// The place of the last record that the summary of a loop tells of, in the lessons.
+    #[serde(default)]
+    summed_up: u32,
+}
+
+impl Results {
+    /// The results of a session of which only its records are known.
+    pub fn of_records(findings: usize, progressed: Option<Timestamp>) -> Self {
+        Results { total_findings: u32::try_from(findings).unwrap_or(u32::MAX), progressed, summed_up: 0 }
+    }
+
+    /// The number of findings.
+    pub fn findings(&self) -> u32 {
+        self.total_findings
+    }
+
+    /// When the session last came to something.
+    pub fn progressed(&self) -> Option<Timestamp> {
+        self.progressed
+    }
+
+    /// Returns whether the session made no progress since a moment.
+    pub fn are_none_since(&self, moment: Timestamp) -> bool {
+        self.progressed.is_none_or(|progressed| progressed <= moment)
+    }
+
+    /// Notes an experiment, with as many findings as were added.
+    pub fn note(&mut self, findings: usize, now: Timestamp) {
+        self.progressed = Some(now);
+        self.total_findings = self.total_findings.saturating_add(u32::try_from(findings).unwrap_or(u32::MAX));
+    }
+
+    /// The place of the last record that a summary tells of.
+    pub fn summed_up(&self) -> u32 {
+        self.summed_up
+    }
+
+    /// Notes that a summary tells of all records before the place of the `next` one.
+    pub fn sum_up(&mut self, next: u32) {
+        self.summed_up = next.saturating_sub(1);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,5 +449,47 @@ mod tests {
             journal.end_by_hand(false, reason);
             assert_eq!(journal.expenses.last_night().map(|night| night.end), Some(end));
         }
+    }
+
+    #[test]
+    fn what_a_call_left_is_told_until_the_next_one_ends() {
+        let mut calls = Calls::default();
+        calls.begin();
+        calls.note_ignored(["b", "a", "b"].map(str::to_owned));
+        calls.end(LastCall { rows: 1, proposal_error: Some("no JSON".into()), ..LastCall::default() });
+        calls.count(true);
+        assert_eq!(
+            (calls.iteration(), calls.last().ignored.as_slice()),
+            (1, ["a".to_owned(), "b".to_owned()].as_slice())
+        );
+        assert_eq!((calls.last().rows, calls.last().unnamed, calls.last().proposal_error.is_some()), (1, true, true));
+        calls.begin();
+        assert!(calls.last().ignored.is_empty());
+        calls.count_try(false);
+        assert_eq!((calls.iteration(), calls.last()), (2, &LastCall::default()));
+        calls.uncount();
+        calls.at_least(1);
+        assert_eq!(calls.iteration(), 1);
+    }
+
+    #[test]
+    fn a_direction_is_refused_once_for_each_experiment() {
+        let mut calls = Calls::default();
+        let refused = [1, 1, 2, 2].map(|id| calls.refuse_direction(id.into()));
+        assert_eq!(refused, [false, true, false, true]);
+        let told = [None, Some(1), Some(2)].map(|signs| calls.note_training(|| signs));
+        assert_eq!(told, [None, Some(1), None]);
+    }
+
+    #[test]
+    fn progress_is_the_time_of_the_last_result() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut results = Results::of_records(2, Some(at(5)));
+        assert!(results.are_none_since(at(5)) && !results.are_none_since(at(4)));
+        results.note(0, at(7));
+        results.note(3, at(9));
+        assert_eq!((results.findings(), results.progressed()), (5, Some(at(9))));
+        results.sum_up(0);
+        assert_eq!(results.summed_up(), 0);
     }
 }

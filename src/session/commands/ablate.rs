@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fresh_runs::{FreshNews, FreshRuns, FreshTerms, Subject, first_seed_of, usual_seconds};
+use super::verify::{FreshNews, FreshRuns, FreshTerms, Subject, first_seed_of, usual_seconds};
 use crate::domain::{
     Ablated, AblatedRun, AblationStep, CommitId, ExperimentId, FORMAT_VERSION, Record, experiment_name, list,
 };

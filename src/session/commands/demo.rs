@@ -1,20 +1,25 @@
-//! The repositories that `ar demo` makes: a tiny language model in `sh` and `awk`, or a question, and a scripted agent.
+//! Work before there is a session: the repositories of `ar demo`, and one run of a command for the numbers that it prints.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
-use crate::domain::{Asked, COMPOSITE, Direction, StopRule};
+use crate::domain::{Asked, COMPOSITE, Direction, MetricSource, MetricSpec, StopRule};
+use crate::exec::{Executor, Exit, Job};
 use crate::git::Repo;
+use crate::measure::LogSummary;
 use crate::score::{ARTIFACT, SOURCES, TERMS_FILE, artifact_template, program_template, terms_template};
-use crate::session::errors::SessionError;
-use crate::session::files::PROGRAM;
+use crate::session::errors::{CommandRole, SessionError};
+use crate::session::files::{PROGRAM, check_command, read_log};
 use crate::session::research::RESEARCH_THRESHOLD;
 
 /// The metric that the example lowers.
 const DEMO_METRIC: &str = "val_bpb";
+
 /// Its measuring command.
 const DEMO_COMMAND: &str = "sh train.sh";
+
 /// Number of experiments that its agent has ideas for.
 const DEMO_EXPERIMENTS: u32 = 10;
 
@@ -29,9 +34,12 @@ const FILES: &[(&str, &str)] = &[
 
 /// The question of the other example, and its sub-topics.
 const QUESTION: &str = "Why do leaves change their colour in autumn?";
+
 const TOPICS: [&str; 4] = ["Pigments", "Trigger", "Weather", "Purpose"];
+
 /// Number of experiments that its researcher has material for.
 const RESEARCH_EXPERIMENTS: u32 = 20;
+
 /// Number of experiments without a new best that ends its session.
 const PLATEAU: u32 = 5;
 
@@ -110,4 +118,37 @@ pub fn demo_terms() -> Asked {
         max_experiments: Some(DEMO_EXPERIMENTS),
         ..Asked::default()
     }
+}
+
+/// Time limit of the run.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs a command once in the working tree at `root`, for a minute at most. Returns its end and the summary of its log.
+///
+/// # Errors
+///
+/// The command cannot be started, or its log cannot be read.
+pub async fn probe(root: &Path, command: &str) -> Result<(Exit, LogSummary), SessionError> {
+    check_command(CommandRole::Command, command, root)?;
+    let folder = tempfile::Builder::new().prefix("ar-probe-").tempdir().map_err(|source| SessionError::Io {
+        action: "make",
+        path: std::env::temp_dir(),
+        source,
+    })?;
+    let log = folder.path().join("probe.log");
+    let job = Job {
+        name: "probe".to_owned(),
+        command: command.to_owned(),
+        cwd: root.to_owned(),
+        folder: folder.path().to_owned(),
+        log: log.clone(),
+        timeout: LIMIT,
+        grace: Duration::from_secs(5),
+        tied: true,
+        ..Job::default()
+    };
+    let exit = Executor::local().start(&job)?.wait().await?;
+    // The log is read for all names.
+    let any = MetricSpec { name: "metric".to_owned(), direction: Direction::Lower, source: MetricSource::Log };
+    Ok((exit, read_log(&log, &any, None)?))
 }

@@ -1,11 +1,27 @@
-//! Fresh runs of two recorded experiments beside the session, in turn and by the same seeds: how far apart they really are.
+//! Fresh runs of recorded experiments beside the session, by the same seeds: as many at a time as there are slots, in
+//! working trees of their own.
 
-use super::fresh_runs::{FreshNews, FreshRuns, FreshTerms, Subject, first_seed_of, usual_seconds};
-use crate::domain::{Contract, Record, VerifiedId, VerifiedPair};
-use crate::rules::{fresh_groups, fresh_groups_besides};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tempfile::TempDir;
+
+use super::repro::{Linked, Rerunning, RunBeside, hold};
+use crate::domain::{Asked, CommitId, Contract, GpuOther, Layout, Number, Record, RunRole, VerifiedId, VerifiedPair};
+use crate::exec::Executor;
+use crate::git::HeadTarget;
+use crate::rules::{TAINT_REPEATS, describe_failure, fresh_groups, fresh_groups_besides, taint};
+use crate::session::attempt::FinishedRun;
 use crate::session::errors::{SessionError, VerifyError};
-use crate::session::store::{Interrupts, read_tag, record_verified};
+use crate::session::files::{read_history, refuse_elsewhere};
+use crate::session::plan::{Drive, Placing, layout_of};
+use crate::session::store::{Interrupt, Interrupts, first_fresh_seed, read_tag, record_verified, watch_programs_until};
+use crate::session::tree::SlotSetup;
+use crate::session::turn::slot_setup;
 use crate::session::view::SessionView;
+use crate::state::OwnerLock;
 
 /// One of the two experiments of a verification.
 #[derive(Clone, Copy)]
@@ -89,4 +105,287 @@ fn refuse(a: VerifiedSide<'_>, b: VerifiedSide<'_>, contract: &Contract) -> Resu
         return Err(VerifyError::OtherMetric { a, b }.into());
     }
     Ok(())
+}
+
+/// Where fresh runs are made.
+#[derive(Debug, Clone, Default)]
+pub struct FreshTerms {
+    /// Untracked files and folders of the user's working tree to link into each tree; those of the session's slots if empty.
+    pub links: Vec<PathBuf>,
+    /// The slots and GPUs that are asked for, instead of the session's.
+    pub asked: Asked,
+}
+
+/// What becomes of fresh runs.
+#[derive(Debug)]
+pub enum FreshNews<'a> {
+    /// Before they begin.
+    Planned {
+        /// The number of runs.
+        runs: u64,
+        /// The most that may follow, as their results decide.
+        more: u64,
+        /// How many are made at a time.
+        slots: u32,
+        /// About how long one takes, in seconds.
+        seconds: f64,
+    },
+    /// A run is made again, as another process was on its GPU.
+    Repeated {
+        /// What it ran, in words.
+        what: &'a str,
+        /// Its seed.
+        seed: u64,
+        /// Who was there.
+        why: &'a str,
+    },
+    /// A run ended.
+    Ended {
+        /// What it ran, in words.
+        what: &'a str,
+        /// Its seed.
+        seed: u64,
+        /// Its value, or the reason why it gave none.
+        value: Result<&'a Number, &'a str>,
+    },
+}
+
+/// What a fresh run runs.
+pub(super) struct Subject<'a> {
+    view: &'a SessionView,
+    contract: &'a Contract,
+    record: &'a Record,
+    commit: CommitId,
+    links: Vec<Linked>,
+}
+
+/// The place for fresh runs. While it exists, no other one and no loop is at work on its sessions.
+pub(super) struct FreshRuns<'a> {
+    interrupts: &'a Interrupts,
+    terms: &'a FreshTerms,
+    slots: u32,
+    /// What the runs of a session with slots share; absent for one that runs *in place*.
+    setup: Option<SlotSetup>,
+    /// The folder below which runs are that may be on the same GPUs, if several runs share them.
+    shared_gpus: Option<PathBuf>,
+    /// The folder of the working trees.
+    home: TempDir,
+    executor: Executor,
+    _held: Vec<OwnerLock>,
+}
+
+impl<'a> FreshRuns<'a> {
+    /// Makes a place for runs of these sessions; the layout is that of the last one, unless another one is asked for.
+    ///
+    /// # Errors
+    ///
+    /// A loop or another such command holds a session, or there is no place for that many slots.
+    pub(super) fn open(
+        views: &[&SessionView],
+        terms: &'a FreshTerms,
+        interrupts: &'a Interrupts,
+    ) -> Result<FreshRuns<'a>, SessionError> {
+        // Their own locks, so that no loop starts meanwhile, and those of other sessions leave what is written here alone.
+        let lock = |view: &&SessionView| view.folder.lock(view.repo.git_dir(), false);
+        let held = views.iter().map(lock).collect::<Result<Vec<_>, _>>()?;
+        for view in views {
+            refuse_elsewhere(&view.folder, false)?;
+            // While it waited for the lock, a loop may have kept a better one.
+            if read_history(&view.repo, &view.tag)?.records().len() != view.history.records().len() {
+                return Err(VerifyError::Recorded(view.tag.clone()).into());
+            }
+        }
+        let view = views[views.len() - 1];
+        watch_programs_until(&view.repo, interrupts)?;
+        let before = view.layout();
+        let layout = layout_of(&terms.asked, &terms.asked, before.as_ref())?;
+        let Placing { layout, gpus, .. } =
+            Placing::new(layout, &terms.asked, before.as_ref(), &view.tag, Drive::RESUMED)?;
+        let setup =
+            layout.as_ref().map(|layout| slot_setup(&view.repo, view.terms()?, Some(layout), &gpus)).transpose()?;
+        let cluster = layout.as_ref().and_then(|layout| layout.cluster.as_ref());
+        let home = view.folder_beside(cluster, &format!("ar-{}-", view.tag))?;
+        let executor = Executor::for_runs(cluster);
+        let slots = layout.map_or(1, |layout| layout.slots);
+        let shares = slots > 1 && gpus.is_empty();
+        let shared_gpus = shares.then(|| view.repo.common_dir().join("worktrees"));
+        Ok(FreshRuns { interrupts, terms, slots, setup, shared_gpus, home, executor, _held: held })
+    }
+
+    /// How many runs are made at a time.
+    pub(super) fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// What runs of `commit` run: with the command and the terms of a recorded experiment.
+    pub(super) fn subject<'s>(
+        &self,
+        view: &'s SessionView,
+        record: &'s Record,
+        commit: CommitId,
+    ) -> Result<Subject<'s>, SessionError> {
+        let given = self.terms.links.iter().map(|link| view.linkable(link)).collect::<Result<Vec<_>, _>>()?;
+        let links = match view.layout() {
+            Some(layout) if given.is_empty() => {
+                let root = view.repo.main_worktree();
+                let link = |name: &PathBuf| {
+                    let linked = view.linkable_in(&root, &root.join(name))?;
+                    Ok::<_, SessionError>(Linked { is_writable: layout.writable.contains(name), ..linked })
+                };
+                layout.links.iter().map(link).collect::<Result<Vec<_>, _>>()?
+            }
+            _ => given,
+        };
+        Ok(Subject { view, contract: view.terms()?, record, commit, links })
+    }
+
+    /// Makes the runs, in order, and hands what becomes of each to `ended`, by its place. A run beside which another process was
+    /// on its GPU is made again, twice at most. Returns false after an interrupt. After an error it starts no more, and waits
+    /// for those that are under way.
+    pub(super) async fn make(
+        &self,
+        runs: &[(&Subject<'_>, u64)],
+        ended: &mut dyn FnMut(usize, Ended) -> Result<(), SessionError>,
+    ) -> Result<bool, SessionError> {
+        let mut free: Vec<u32> = (0..self.slots).rev().collect();
+        let mut waiting: VecDeque<(usize, u32)> = (0..runs.len()).map(|index| (index, 0)).collect();
+        let mut active = FuturesUnordered::new();
+        let mut outcome = Ok(true);
+        loop {
+            while matches!(outcome, Ok(true))
+                && let Some(slot) = free.pop()
+            {
+                let Some((index, repeats)) = waiting.pop_front() else { break };
+                let (subject, seed) = runs[index];
+                active.push(async move { (slot, index, repeats, self.run(slot, subject, seed, repeats).await) });
+            }
+            let Some((slot, index, repeats, ran)) = active.next().await else { return outcome };
+            free.push(slot);
+            let goes_on = match ran {
+                Ok(Some(what)) => {
+                    if matches!(what, Ended::Beside(_)) {
+                        waiting.push_front((index, repeats + 1));
+                    }
+                    ended(index, what).map(|()| true)
+                }
+                Ok(None) => Ok(false),
+                Err(error) => Err(error),
+            };
+            if matches!(outcome, Ok(true)) {
+                outcome = goes_on;
+            }
+        }
+    }
+
+    /// One run, in a working tree that is made for it. `None` after an interrupt.
+    async fn run(
+        &self,
+        slot: u32,
+        subject: &Subject<'_>,
+        seed: u64,
+        repeats: u32,
+    ) -> Result<Option<Ended>, SessionError> {
+        if self.interrupts.asked() != Interrupt::None {
+            return Ok(None);
+        }
+        let Subject { view, contract, record, commit, links } = subject;
+        let dir = self.home.path().join(format!("slot-{slot}"));
+        let variables = match &self.setup {
+            Some(setup) => setup.variables(&dir, slot)?,
+            None => Vec::new(),
+        };
+        let place = view.repo.make_worktree(&dir, &HeadTarget::Detached(commit.clone()))?;
+        let run = RunBeside::of(contract, record, RunRole::Verify, &self.executor);
+        let shares_gpus = self.shared_gpus.as_deref();
+        let run = RunBeside { commit, seed: Some(seed), links, variables: &variables, shares_gpus, ..run };
+        let mut quiet = |_: &Rerunning<'_>| ();
+        let ran = match hold(&place) {
+            Ok(_held) => run.finish(view, &place, self.interrupts, &mut quiet).await,
+            Err(error) => Err(error),
+        };
+        let removed = place.remove_linked();
+        let finished = ran?;
+        removed?;
+        let Some(finished) = finished else { return Ok(None) };
+        let ended = finished.ended();
+        let FinishedRun { verdict, exit, .. } = finished;
+        let others = view.tainting(&exit, verdict.failure.as_ref());
+        if !others.is_empty() && repeats < TAINT_REPEATS {
+            return Ok(Some(Ended::Beside(GpuOther::clause(&others))));
+        }
+        let failure = if others.is_empty() { verdict.failure } else { Some(taint(&others)) };
+        Ok(Some(match (failure, verdict.value) {
+            (None, Some(number)) => Ended::Value(number),
+            (Some(failure), _) => {
+                let beside = if others.is_empty() { String::new() } else { format!("; {}", GpuOther::clause(&others)) };
+                let why = describe_failure(&failure, &contract.metric.name, &ended, None) + &beside;
+                Ended::Nothing(Unmeasured { why, is_of_code: failure.class.judges_change() })
+            }
+            (None, None) => Ended::Nothing(Unmeasured { why: "no number".to_owned(), is_of_code: true }),
+        }))
+    }
+}
+
+/// Why a fresh run gave no number.
+pub(super) struct Unmeasured {
+    /// The reason.
+    pub(super) why: String,
+    /// Whether that is the fault of the code.
+    pub(super) is_of_code: bool,
+}
+
+/// What became of a fresh run.
+pub(super) enum Ended {
+    /// It measured a value.
+    Value(Number),
+    /// It gave none.
+    Nothing(Unmeasured),
+    /// It is made again, as somebody else was on its GPU.
+    Beside(String),
+}
+
+impl Ended {
+    /// The value, or the reason why there is none. Publishes it; `None` if the run is made again.
+    pub(super) fn told(
+        self,
+        what: &str,
+        seed: u64,
+        publish: &mut dyn FnMut(&FreshNews<'_>),
+    ) -> Option<Result<Number, Unmeasured>> {
+        let value = match self {
+            Ended::Value(value) => Ok(value),
+            Ended::Nothing(it) => Err(it),
+            Ended::Beside(why) => {
+                publish(&FreshNews::Repeated { what, seed, why: &why });
+                return None;
+            }
+        };
+        publish(&FreshNews::Ended { what, seed, value: value.as_ref().map_err(|it| it.why.as_str()) });
+        Some(value)
+    }
+}
+
+impl SessionView {
+    /// The terms of a session whose experiments can be run.
+    pub(super) fn terms(&self) -> Result<&Contract, SessionError> {
+        let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoContract(self.folder.root().to_owned()))?;
+        if contract.imported { Err(SessionError::ImportedSession(self.tag.to_string())) } else { Ok(contract) }
+    }
+
+    /// The slots of the session, if it had any.
+    pub(super) fn layout(&self) -> Option<Layout> {
+        let of_journal = self.journal().and_then(|journal| journal.layout);
+        of_journal.or_else(|| self.history.layout().cloned())
+    }
+}
+
+/// The smallest seed that neither a run of these sessions had nor any larger one.
+pub(super) fn first_seed_of(views: &[&SessionView]) -> Result<u64, SessionError> {
+    let first = |view: &&SessionView| first_fresh_seed(&view.repo, &view.tag, &view.history);
+    Ok(views.iter().map(first).collect::<Result<Vec<_>, _>>()?.into_iter().max().unwrap_or(1))
+}
+
+/// About how long a run of an experiment takes, in seconds.
+pub(super) fn usual_seconds(record: &Record) -> f64 {
+    record.runs.last().map_or(0.0, |run| run.seconds)
 }

@@ -6,9 +6,8 @@ use std::path::Path;
 
 use strum::VariantArray;
 
-use super::facts::Facts;
+use super::facts::{Facts, finding_of};
 use super::job;
-use super::sessions::finding_of;
 use crate::agent::{PRESETS, Preset, agent_terms};
 use crate::domain::{Area, Asked, Decide, Finding, LedgerDialect, Severity, bytes_text, shell_word};
 use crate::exec::{self, NoWall};

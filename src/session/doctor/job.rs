@@ -1,17 +1,15 @@
 //! What executes the runs elsewhere, and a short job of it that says what it sees of this host's files.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use super::facts::Facts;
-use super::sessions::finding_of;
+use super::facts::{Facts, finding_of};
 use crate::domain::{
     Area, Asked, Cluster, ExecutorName, Finding, Layout, Sandbox, Tag, duration_text, ended_text, shell_word,
     span_text, with_causes,

@@ -1,15 +1,15 @@
-//! The ledgers against the records of all sessions.
+//! The files that all sessions share, against their records: ledgers, lessons and the backlog of ideas.
 
 use std::path::{Path, PathBuf};
 
-use super::facts::REPAIR;
+use super::facts::{Patients, REPAIR};
 use super::repair::Repairs;
-use super::sessions::Patients;
 use crate::domain::{Area, ExperimentId, Finding, LedgerDialect, Record, count_of, one_line, with_causes};
 use crate::fs::folder_of;
 use crate::git::Repo;
 use crate::ledger::{Comparison, LedgerError, LedgerFile};
 use crate::session::errors::SessionError;
+use crate::state::{IdeaFile, LessonFile};
 
 /// The ledger of a repository, with the records that should be in it.
 #[derive(Debug)]
@@ -156,5 +156,32 @@ fn rebuild(books: &Books, patients: &Patients, repairs: &mut Repairs) -> Result<
         .collect();
     let copy = rebuilt.copy.map(|copy| format!("; the old one is in {}", copy.display())).unwrap_or_default();
     repairs.done.push(format!("rewrote {}: {}{copy}", books.path.display(), parts.join(", ")));
+    Ok(())
+}
+
+/// Examines both files. A session continues without them, so damage to them is only a warning.
+pub(crate) fn inspect_memory(repo: &Repo) -> Vec<Finding> {
+    let root = repo.main_worktree();
+    let warning = |what: String| Finding::warning(Area::Journal, what);
+    let lessons = LessonFile::new(&root).read().err().map(|error| warning(with_causes(&error)));
+    let file = IdeaFile::new(&root);
+    let ideas = match file.read() {
+        Ok(backlog) if backlog.damaged == 0 => None,
+        Ok(backlog) => {
+            let lines = count_of(backlog.damaged, "line");
+            Some(warning(format!("cannot parse {lines} of {}", file.path().display())).hint(REPAIR))
+        }
+        Err(error) => Some(Finding { hint: error.hint(), ..warning(with_causes(&error)) }),
+    };
+    lessons.into_iter().chain(ideas).collect()
+}
+
+/// Removes the damaged lines of the backlog.
+pub(crate) fn repair_memory(repairs: &mut Repairs) -> Result<(), SessionError> {
+    let file = IdeaFile::new(&repairs.repo.main_worktree());
+    if file.read().is_ok_and(|backlog| backlog.damaged > 0) {
+        let (path, copy) = (file.path().display(), file.drop_damaged()?);
+        repairs.done.push(format!("removed damaged lines from {path} and saved them to {}", copy.display()));
+    }
     Ok(())
 }

@@ -1,27 +1,19 @@
 //! Examines a session, suggests repairs, and does those that need no guess.
 //!
 //! Examining takes no lock of a session and changes nothing. Each part compares the files with the refs. It returns
-//! [`Difference`](difference::Difference)s: a [`Finding`](crate::domain::Finding) and what `repair` writes. Decisions that need no
+//! [`Difference`](repair::Difference)s: a [`Finding`](crate::domain::Finding) and what `repair` writes. Decisions that need no
 //! disk access are in [`rules`](crate::rules).
 
-mod difference;
-mod entries;
 mod examine;
 mod facts;
 mod host;
 mod job;
 mod ledger;
-mod open_refs;
-mod records;
 mod refs;
 mod repair;
 mod repository;
-mod sessions;
-mod shared;
-mod start;
 mod state;
 
-pub use examine::{Examination, examine};
+pub use examine::{Examination, examine, examine_start};
 pub use job::examine_job;
 pub use repair::repair;
-pub use start::examine_start;

@@ -1,18 +1,17 @@
-//! Mending what needs no guess. Whatever is replaced is kept beside it.
+//! The repairs that need no guess: what differs from the records, and how that is written. Whatever is replaced is kept
+//! beside it.
 
 use std::path::{Path, PathBuf};
 
-use super::difference::Repair;
 use super::examine::{Examination, examine};
-use super::facts::Facts;
+use super::facts::{Facts, Part, Patients, REPAIR};
 use super::repository::in_the_way;
-use super::sessions::{Part, Patients};
-use super::{entries, ledger, open_refs, records, refs, shared, state};
+use super::{ledger, refs, repository, state};
 use crate::agent::task_spec;
-use crate::domain::{Asked, Clock, Tag};
+use crate::domain::{Asked, Clock, CommitId, Contract, ExperimentId, Finding, Tag};
 use crate::exec::{Job, may_be_held};
 use crate::fs::{copy_beside, read_regular};
-use crate::git::{LockOwner, Repo};
+use crate::git::{BrokenRef, LockOwner, Repo};
 use crate::session::errors::SessionError;
 use crate::session::files::{SessionRefs, exclude_own, refuse_elsewhere, remove_file};
 use crate::session::store::{AGENT, Remains, rebuilt_journal};
@@ -48,15 +47,16 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     for facts in sessions() {
         agents_locks(&repo, facts, &mut repairs.done)?;
     }
-    entries::repair_head(&repo, sessions(), &mut repairs.done)?;
+    repository::repair_head(&repo, sessions(), &mut repairs.done)?;
     // Each part may restore facts that the next parts need, such as the contract, so they are read again.
-    let parts: [Part; 5] = [records::inspect, refs::inspect, records::inspect, state::inspect, open_refs::inspect];
+    let parts: [Part; 5] =
+        [state::inspect_records, refs::inspect, state::inspect_records, state::inspect, refs::inspect_open];
     for part in parts {
         repairs.remove(&Patients::find_held(&repo, tag)?, part)?;
     }
     let patients = Patients::find_held(&repo, tag)?;
     ledger::repair(&patients, &mut repairs)?;
-    shared::repair(&mut repairs)?;
+    ledger::repair_memory(&mut repairs)?;
     if !repairs.done.is_empty() {
         exclude_own(&repo, &ledger::names(&repo, &patients))?;
     }
@@ -186,4 +186,46 @@ fn agents_locks(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<()
         );
     }
     Ok(())
+}
+
+/// What `ar doctor --repair` writes into a session; it needs no guess.
+#[derive(Debug)]
+pub(crate) enum Repair {
+    /// The object that a torn ref named.
+    Ref { broken: BrokenRef, object: String },
+    /// The missing branch of the session, at this commit.
+    Branch(CommitId),
+    /// The contract, from the baseline's record.
+    Contract(Box<Contract>),
+    /// The journal, from the records, with no experiment open.
+    Journal,
+    /// A memory file from the records, or an event log without its damaged lines.
+    Memory(PathBuf),
+    /// A damaged file of a run that is over goes.
+    RunFile(PathBuf),
+    /// The commit under the ref `name` of an experiment that is neither open nor recorded is saved.
+    Save { id: ExperimentId, name: String, commit: CommitId },
+    /// A linked working tree in which nothing is open goes.
+    Tree(PathBuf),
+}
+
+/// A finding, and its repair; nothing where the user must decide.
+#[derive(Debug)]
+pub(crate) struct Difference {
+    pub(crate) finding: Finding,
+    pub(crate) repair: Option<Repair>,
+}
+
+impl Difference {
+    /// Creates one that is removed without a guess.
+    pub(crate) fn new(finding: Finding, repair: Repair) -> Self {
+        let finding = if finding.hint.is_some() { finding } else { finding.hint(REPAIR) };
+        Difference { finding, repair: Some(repair) }
+    }
+}
+
+impl From<Finding> for Difference {
+    fn from(finding: Finding) -> Self {
+        Difference { finding, repair: None }
+    }
 }

@@ -1,15 +1,24 @@
-//! The jobs of an experiment: their names, files and variables.
+//! The jobs of an experiment: their names, files, variables and walls, the programs of git that hang meanwhile, and the end
+//! of a failed run's log.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
 use super::notices::Notices;
+use super::requests::{Interrupt, Interrupts};
 use super::writer::Store;
-use crate::domain::{CommitId, ExperimentId, Notice, RunRole, Tag};
-use crate::exec::{FILES_BEFORE, JobFiles};
-use crate::fs::move_odd_away;
+use crate::agent::LOG_LINES;
+use crate::domain::{CommitId, ExperimentId, FailureClass, Notice, Record, RunRole, Sandbox, StopWhen, Tag};
+use crate::exec::{FILES_BEFORE, JobFiles, NoWall, find_builder, kill_other_children, try_wall};
+use crate::fs::{move_odd_away, read_at_most};
+use crate::git::{Repo, WAY_BACK};
+use crate::measure::last_lines;
+use crate::rules::{History, JobPlaces, Places, Wall, WalledRole, files_named, wall};
 use crate::session::errors::SessionError;
-use crate::session::files::own_path;
-use crate::state::{OpenRun, SessionFolder};
+use crate::session::files::{REPRO_FOLDER, UNFINISHED, own_path};
+use crate::state::{OpenRun, SESSIONS_FOLDER, SessionFolder, further_runs, read_log_tail, user_folder};
 
 /// Name of the agent's job.
 pub const AGENT: &str = "agent";
@@ -111,3 +120,166 @@ pub(crate) fn run_variables(
 /// The file in a run's folder with the stamps of all tracked files before the run. If `ar` is killed, the process that
 /// continues the run compares with it.
 pub(crate) const TREE_BEFORE: &str = "tree.before";
+
+/// Other files and folders of `ar` in the folder of an experiment's runs, besides those of runs and jobs.
+const OTHER_NAMES: [&str; 7] =
+    ["lock", "metric.before", "prompt.md", "review.md", "review.diff", "artifacts", "artifacts.json"];
+
+/// Folders in which any program may write, if they are there, besides those that variables name.
+const COMMON: [&str; 5] = ["/tmp", "/var/tmp", "/dev", "/proc", "/run"];
+
+/// The variables that name further ones.
+const NAMING: [&str; 7] =
+    ["HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"];
+
+/// The walls of a session's jobs, or that they have none.
+#[derive(Debug, Default)]
+pub(crate) struct Walls(Option<Places>);
+
+impl Walls {
+    /// Tries a wall in this repository once, for a job in `tree`, unless none is wanted. Gives also why none can be built.
+    ///
+    /// # Errors
+    ///
+    /// A wall is required and cannot be built, or the places of the repository cannot be found.
+    pub(crate) fn tried(wanted: Sandbox, repo: &Repo, tree: &Path) -> Result<(Walls, Option<NoWall>), SessionError> {
+        if wanted == Sandbox::Off {
+            return Ok(Default::default());
+        }
+        let refused = |reason: NoWall| match wanted {
+            Sandbox::Require => Err(SessionError::NoWall(reason)),
+            _ => Ok((Walls::default(), Some(reason))),
+        };
+        let builder = match find_builder(&[&real(&repo.main_worktree()), &real(tree)]) {
+            Ok(builder) => builder,
+            Err(reason) => return refused(reason),
+        };
+        let walls = Walls(Some(Places { builder, required: wanted == Sandbox::Require, ..places(repo)? }));
+        let of_run = walls.of_job(tree, tree, JobPlaces::default(), &WalledRole::Run);
+        match try_wall(&of_run.unwrap_or_default(), tree) {
+            Ok(()) => Ok((walls, None)),
+            Err(reason) => refused(reason),
+        }
+    }
+
+    /// The wall of a job in `tree` that writes into `folder`, if jobs have one; the other `places` are given.
+    pub(crate) fn of_job(&self, tree: &Path, folder: &Path, places: JobPlaces, role: &WalledRole) -> Option<Wall> {
+        let git = real(&tree.join(".git"));
+        let job = JobPlaces { tree: real(tree), folder: real(folder), git, ..places };
+        self.0.as_ref().map(|places| wall(places, &job, role))
+    }
+
+    /// Returns whether jobs have walls.
+    pub(crate) fn hold(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// The largest script that is searched for the name of the log, in bytes.
+const LARGEST_SCRIPT: u64 = 1 << 20;
+
+/// Returns whether a command in `tree` may write the log itself: it or a file that it names mentions `run.log`.
+pub(crate) fn writes_log(tree: &Path, command: &str) -> bool {
+    let mentions = |text: &str| text.contains("run.log");
+    let script = |path: PathBuf| read_at_most(&tree.join(path), LARGEST_SCRIPT);
+    mentions(command)
+        || files_named(command)
+            .into_iter()
+            .filter_map(|path| script(path).ok())
+            .any(|script| mentions(&String::from_utf8_lossy(&script)))
+}
+
+/// The names of `ar`'s own files and folders in the folder of an experiment with so many guards. The log is not its own if the
+/// command [writes](writes_log) it.
+pub(crate) fn own_names(folder: &Path, guards: usize, writes_log: bool) -> Vec<String> {
+    let mut names: Vec<String> = RUN_FILES.iter().chain(&OTHER_NAMES).map(|name| (*name).to_owned()).collect();
+    for job in job_names(guards) {
+        let JobFiles { job: task, started, exit } = JobFiles::named(folder, &job);
+        let files = [task, started, exit].into_iter().filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
+        names.extend(files.chain([format!("{job}.log")]));
+    }
+    names.extend(further_runs(folder).filter_map(|path| path.file_name()?.to_str().map(str::to_owned)));
+    names.retain(|name| name != "run.log" || !writes_log);
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn places(repo: &Repo) -> Result<Places, SessionError> {
+    let main = repo.main_worktree();
+    let sessions = real(&main.join(SESSIONS_FOLDER));
+    // Those of reruns come and go, and a wall cannot be built over what has gone.
+    let is_rerun = |git_dir: &Path| git_dir.join(REPRO_FOLDER).join(UNFINISHED).exists();
+    let linked = repo.linked_worktrees()?.into_iter().filter(|(git_dir, _)| !is_rerun(git_dir));
+    let linked = linked.map(|(_, root)| real(&root));
+    let linked = linked.filter(|root| !root.starts_with(&sessions)).chain([real(&main)]).collect();
+    let named = NAMING.iter().filter_map(env::var_os).map(PathBuf::from);
+    let common = COMMON.iter().map(PathBuf::from).chain(named).filter(|path| path.is_absolute() && path.is_dir());
+    Ok(Places {
+        builder: PathBuf::new(),
+        root: real(repo.worktree()),
+        sessions,
+        git: real(repo.common_dir()),
+        linked,
+        state: user_folder().filter(|path| !leads_through_a_file(path)).map(|path| real(&path)),
+        common: common.map(|path| real(&path)).collect(),
+        required: false,
+    })
+}
+
+/// Returns whether a file is in the place of a folder above `path`: bubblewrap refuses such a mount.
+fn leads_through_a_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotADirectory)
+}
+
+/// The path without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Starts the watchdog of a repository. `budget` is how long this invocation may take.
+pub(crate) fn watch_programs(repo: &Repo, budget: Option<Duration>) -> Result<(), SessionError> {
+    end_programs_in(repo, budget);
+    let programs = repo.programs();
+    let watch = move || programs.watch(kill_other_children);
+    thread::Builder::new().name("watchdog".into()).spawn(watch).map(drop).map_err(SessionError::Watchdog)
+}
+
+/// Starts the watchdog of a repository for a call that ends at the first request of `interrupts`.
+pub(crate) fn watch_programs_until(repo: &Repo, interrupts: &Interrupts) -> Result<(), SessionError> {
+    let interrupts = interrupts.clone();
+    repo.programs().end_when(move || interrupts.asked() != Interrupt::None);
+    watch_programs(repo, None)
+}
+
+fn end_in(budget: Duration) -> Option<Instant> {
+    Instant::now().checked_add(budget)?.checked_add(WAY_BACK)
+}
+
+/// Has the watchdog listen to what is asked of the session in `folder`.
+pub(crate) fn listen(repo: &Repo, interrupts: &Interrupts, folder: &SessionFolder) {
+    let (interrupts, folder) = (interrupts.clone(), folder.clone());
+    repo.programs()
+        .end_when(move || interrupts.asked() >= Interrupt::Detach || folder.stop_request() == Some(StopWhen::Now));
+}
+
+/// Has the watchdog terminate programs when so much time is over, or never.
+pub(crate) fn end_programs_in(repo: &Repo, left: Option<Duration>) {
+    repo.programs().end_at(left.and_then(end_in));
+}
+
+/// The last lines of the log that shows why an experiment failed; empty if it did not, or the log is missing.
+pub(crate) fn end_of_log(folder: &SessionFolder, record: &Record) -> String {
+    let name = match record.failure.as_ref().map(|failure| failure.class) {
+        Some(FailureClass::GuardFailed) => format!("{}.log", guard_name(record.guards.len())),
+        Some(_) if !record.runs.is_empty() => "run.log".into(),
+        _ => return String::new(),
+    };
+    // The caller then shows the record's own excerpt.
+    read_log_tail(&folder.log(record.id, &name)).map(|log| last_lines(&log, LOG_LINES)).unwrap_or_default()
+}
+
+/// The same for the last experiment of a session.
+pub(crate) fn last_failed_log(folder: &SessionFolder, history: &History) -> String {
+    history.records().last().map(|record| end_of_log(folder, record)).unwrap_or_default()
+}

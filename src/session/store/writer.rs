@@ -1,4 +1,7 @@
-//! State that all experiments of a session share: refs, contract, journal, rows and memory files. `Store` alone writes it.
+//! State that all experiments of a session share: refs, contract, journal, rows and memory files. `Store` alone writes it,
+//! and notices when another process has taken over the session.
+//!
+//! The lock prevents that on one host. On a shared file system the lock of another host may be invisible.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -6,23 +9,24 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::expectations::Expected;
-use super::messages::ReceivedMessages;
-use super::trouble_report::{forget_escalation, note_escalation, remove_flag_report, write_flag_report};
+use super::notices::{forget_escalation, note_escalation, remove_flag_report, write_flag_report};
+use super::requests::ReceivedMessages;
 use crate::crash;
 use crate::domain::{
     Clock, CommitId, Contract, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Rung, Stall, with_causes,
 };
 use crate::exec::Exit;
-use crate::fs::{FileStamp, Unsynced};
+use crate::fs::{FileStamp, Unsynced, open_regular};
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{History, stall};
 use crate::session::errors::SessionError;
 use crate::session::files::{SessionRefs, expected_tip};
+use crate::session::store::jobs::Walls;
 use crate::session::store::notices::Notices;
-use crate::session::store::walls::Walls;
 use crate::state::{
     FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, Presence, SessionFolder,
+    read_json,
 };
 
 /// After how many experiments the refs are packed: so many files are listed in half a millisecond, and packing them takes
@@ -278,5 +282,35 @@ impl Store {
         if self.journal.calls.last().unnamed {
             self.note(Notice::Unnamed(id));
         }
+    }
+}
+
+impl Store {
+    /// Fails once the journal on the disk is that of a process which opened the session later, and from then on: whatever is
+    /// in this process's hands is no longer its own.
+    pub(crate) fn refuse_taken_over(&mut self) -> Result<(), SessionError> {
+        self.written.look(&self.folder);
+        let Some(by) = &self.written.taken_over_by else { return Ok(()) };
+        let process = by.process().map(|process| format!("process {process}"));
+        let host = by.host().map(|host| format!(" on {host}"));
+        let by = process.unwrap_or_else(|| "another process".to_owned()) + &host.unwrap_or_default();
+        Err(SessionError::TakenOver { tag: self.contract.tag.clone(), by })
+    }
+}
+
+impl Written {
+    /// Reads who has the session by the journal on the disk, if that changed since this process wrote it or looked.
+    fn look(&mut self, folder: &SessionFolder) {
+        let path = folder.state().join(PROGRESS);
+        // A network file system asks its server again when a file is opened.
+        let stamp =
+            open_regular(&path).and_then(|file| file.metadata()).ok().map(|meta| FileStamp::from_metadata(&meta));
+        if self.taken_over_by.is_some() || stamp.is_none() || stamp == self.stamp {
+            return;
+        }
+        self.stamp = stamp;
+        // What is no journal is repaired.
+        let found = read_json::<Presence>(&path).ok().flatten();
+        self.taken_over_by = found.filter(|found| self.journal.presence.is_taken_over_by(found));
     }
 }

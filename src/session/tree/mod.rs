@@ -1,19 +1,15 @@
 //! Working trees: HEAD, index, untracked and protected files of each, and the detection of tampering. Nothing here waits.
 
-mod artifact_files;
 mod carrying;
 mod clearing;
 mod linked;
 mod protected;
-mod settings_file;
 mod tampering;
 mod walls;
 mod working_tree;
 
-pub(crate) use artifact_files::refuse_artifacts;
 pub(crate) use carrying::Carrying;
 pub(crate) use linked::{SlotSetup, Tree, TreeOf, Trees, left_worktrees, open_seat, remove_trees};
-pub(crate) use protected::{Protected, forget_copies, name_of};
-pub(crate) use settings_file::SETTINGS_BEFORE;
-pub(crate) use walls::{LARGEST_COPY, copied_log, remove_call_git};
+pub(crate) use protected::{Protected, SETTINGS_BEFORE, forget_copies, name_of};
+pub(crate) use walls::{LARGEST_COPY, copied_log, refuse_artifacts, remove_call_git};
 pub(crate) use working_tree::{Seen, UntrackedFiles, UsersTree, Workspace};

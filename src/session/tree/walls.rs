@@ -1,20 +1,19 @@
-//! The wall of a job that works in a working tree.
+//! The wall of a job that works in a working tree, and globs of artifacts that no wall may open.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::working_tree::Workspace;
-use crate::domain::CommitId;
+use crate::domain::{CommitId, Contract};
 use crate::fs::{read_at_most, remove_all};
-use crate::git::{CallCommits, CallGit};
+use crate::git::{CallCommits, CallGit, Repo};
 use crate::ledger::RESULTS;
-use crate::rules::{CallMounts, JobPlaces, Wall, WalledRole, protected_mounts};
+use crate::rules::{ArtifactGlobs, CallMounts, FileTerms, JobPlaces, Wall, WalledRole, protected_mounts};
 use crate::session::errors::SessionError;
 use crate::session::files::SETTINGS_FILE;
 use crate::session::store::{Store, own_names, writes_log};
-use crate::state::{SESSIONS_FOLDER, files_below};
+use crate::state::{Matching, SESSIONS_FOLDER, files_below};
 
 impl Workspace {
     /// The wall of a job in this tree that runs `command` and writes into `folder`, if jobs have one.
@@ -151,3 +150,35 @@ fn links(store: &Store) -> Vec<(PathBuf, bool)> {
     let real = links.map(|(link, writable)| Some((main.join(link).canonicalize().ok()?, writable.contains(link))));
     real.flatten().collect()
 }
+
+/// Refuses globs of artifacts that match what is no artifact: a file that git has, a protected one, or one of `ar`'s own.
+pub(crate) fn refuse_artifacts(repo: &Repo, contract: &Contract, terms: &FileTerms) -> Result<(), SessionError> {
+    let globs = ArtifactGlobs::of(&contract.artifacts)?;
+    if globs.is_empty() {
+        return Ok(());
+    }
+    let refused = |path: &Path, what| {
+        let glob = globs.matched(path).unwrap_or_default().to_owned();
+        Err(SessionError::NoArtifact { glob, path: path.to_owned(), what })
+    };
+    if let Some(own) = OWN.iter().map(Path::new).find(|own| globs.matched(own).is_some()) {
+        return refused(own, "one of ar's own files");
+    }
+    // Experiments kept since the start may have added files.
+    let tip = repo.refs.branch(&contract.tag.branch_ref())?;
+    for commit in [&contract.start].into_iter().chain(&tip) {
+        if let Some(tracked) = repo.objects.files_at(commit, |path| globs.matched(path).is_some())?.first() {
+            return refused(tracked, "tracked by git");
+        }
+    }
+    let found = Matching::below(repo.worktree(), &globs);
+    let mut paths = found.files.keys().chain(&found.odd);
+    match paths.find(|path| terms.is_named_protected(path)) {
+        Some(protected) => refused(protected, "protected"),
+        None => Ok(()),
+    }
+}
+
+/// Names that no glob of artifacts may match.
+const OWN: [&str; 6] =
+    ["results.tsv", "run.log", "autoresearch-lessons.md", ".autoresearch", ".autoresearch/t", ".git"];

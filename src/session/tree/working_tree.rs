@@ -6,8 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::carrying::Carrying;
-use super::protected::Protected;
-use super::settings_file::SettingsBefore;
+use super::protected::{Protected, SettingsBefore};
 use super::tampering::move_odd;
 use crate::agent::Proposal;
 use crate::crash;

@@ -29,7 +29,7 @@ use crate::session::files::{
     INDEX_BEFORE, exclude_own, exclude_pattern, expected_tip, read_history, refuse_elsewhere, remove_file,
 };
 use crate::session::plan::{Drive, Plan, Surveyed, entered_night, leave_former_branch};
-use crate::session::store::contradiction::contradiction;
+use crate::session::store::open_attempt::contradiction;
 use crate::session::store::{
     Expected, Interrupts, Notices, RUN, ReceivedMessages, Remains, Store, Written, draft_of, guard_name,
     is_being_replaced, rebuilt_journal, run_name, trouble_text,
