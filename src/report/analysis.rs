@@ -7,13 +7,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::artifact::ArtifactData;
-use super::beside::{described, with};
+use super::axes::{ArtifactData, Sources};
 use super::chart::Series;
-use super::cost::Cost;
-use super::point::value;
-use super::sources::Sources;
-use super::verified::Verified;
+use super::experiments::{described, with};
+use super::headline::value;
+use super::sections::Verified;
+use super::spending::Cost;
 use crate::domain::{
     AgentCall, CommitId, Composite, Contract, DiffStat, Direction, ExperimentId, Note, Outcome, Record, Review,
     RunRole, Spent, Tokens, WallKind, span_text,

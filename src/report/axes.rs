@@ -1,14 +1,21 @@
-//! The axes of experiments: in words, as a part of a report, and as its data.
+//! The axes of experiments, and the artifact and the sources of a research session: in words, as parts of a report, and as data.
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::analysis::{Details, Report};
-use super::artifact::{ArtifactData, artifact_name};
 use super::chart::{Mark, Panel};
 use super::grid::{Align, Grid, text};
 use super::sections::Section;
-use crate::domain::{Axis, COMPOSITE, Composite, Form};
-use crate::rules::{self, AxisValues, bring, brought, four_decimals, in_form};
+use crate::domain::{Axis, COMPOSITE, Composite, Contract, ExperimentId, Form, Number, Outcome, Record, count_of};
+use crate::rules;
+use crate::rules::{
+    ArtifactPoint, AxisValues, History, artifact_course, artifact_metric, bring, brought, four_decimals, in_form,
+};
+use crate::score::{
+    CLAIMS_REMOVED, DIVERSITY_BY, FIRST_STORED, NOISY_SOURCES, SOURCES_CITED, SOURCES_KEPT, SOURCES_STORED, by_metric,
+};
 
 /// Statistics of an axis over a session's experiments, without the baseline. Its values are mapped to 0..1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -171,6 +178,154 @@ pub(super) fn forms_sentence(composite: &Composite, values: &AxisValues) -> Opti
     let forms = [Form::Weighted, Form::Multiplicative, Form::V2];
     let each = forms.map(|form| Some(format!("{form} {}", four_decimals(in_form(composite, form, values)?))));
     Some(each.into_iter().collect::<Option<Vec<_>>>()?.join(", "))
+}
+
+/// The score of the artifact after an iteration.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ArtifactData {
+    axes: AxisValues,
+    /// The axes combined.
+    #[serde(serialize_with = "value_of")]
+    pub(super) composite: Option<Number>,
+    form: Form,
+    /// The iteration.
+    #[serde(skip)]
+    after: ExperimentId,
+    #[serde(skip)]
+    of: Composite,
+}
+
+fn value_of<S: serde::Serializer>(number: &Option<Number>, to: S) -> Result<S::Ok, S::Error> {
+    number.as_ref().map(|number| number.value).serialize(to)
+}
+
+impl ArtifactData {
+    /// The artifact after each record of a session, in their order; nothing where it has no score of its own.
+    pub(super) fn course(contract: &Contract, history: &History) -> Vec<Option<ArtifactData>> {
+        let Some((of, form)) = contract.artifact() else { return Vec::new() };
+        let points = artifact_course(contract, history);
+        let data = |(point, after): (Option<ArtifactPoint>, ExperimentId)| {
+            let ArtifactPoint { axes, composite } = point?;
+            Some(ArtifactData { axes, composite, form, after, of: of.clone() })
+        };
+        points.into_iter().zip(history.records().iter().map(|record| record.id)).map(data).collect()
+    }
+
+    /// The same by experiment.
+    pub fn by_experiment(contract: Option<&Contract>, history: &History) -> BTreeMap<ExperimentId, ArtifactData> {
+        let course = contract.map(|contract| ArtifactData::course(contract, history)).unwrap_or_default();
+        course.into_iter().flatten().map(|data| (data.after, data)).collect()
+    }
+
+    /// The artifact as it stands.
+    pub(super) fn newest(contract: &Contract, history: &History) -> Option<ArtifactData> {
+        ArtifactData::course(contract, history).into_iter().flatten().next_back()
+    }
+
+    /// It in words, the worst axis first.
+    pub(super) fn sentence(&self) -> String {
+        let whole = self.composite.as_ref().map_or("no composite yet", |number| number.raw.as_str());
+        let axes = axes_sentence(&self.of, &self.axes).map(|axes| format!(": {axes}")).unwrap_or_default();
+        format!("{whole} ({}){axes}", self.form)
+    }
+}
+
+/// The course of the artifact as a part of a report: how it stands, and when it was best.
+pub(super) fn artifact_section(course: &[Option<ArtifactData>]) -> Option<Section> {
+    let last = course.iter().flatten().next_back()?;
+    let numbers = course.iter().flatten().filter_map(|point| Some((point, point.composite.as_ref()?)));
+    let best = numbers.reduce(|best, other| if other.1.value > best.1.value { other } else { best });
+    let mut lines = vec![format!("after experiment {}: {}", last.after, last.sentence())];
+    if let Some((point, number)) = best.filter(|(point, _)| point.after != last.after) {
+        lines.push(format!("at its best after experiment {}: {}", point.after, number.raw));
+    }
+    Some(Section::lines("the artifact, in which all that was kept counts", lines.into_iter().map(|line| (line, None))))
+}
+
+/// The metric name of the artifact's composite.
+pub(super) fn artifact_name() -> String {
+    artifact_metric(COMPOSITE)
+}
+
+/// Figures about the sources of a session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Sources {
+    /// The number of sources cited so far.
+    cited: usize,
+    /// The number of sources that a kept iteration both stored and relied on.
+    first_stored: usize,
+    /// The number of claims that kept iterations removed from the artifact.
+    claims_removed: usize,
+    /// The number of kept sources, and of those that any iteration stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stored: Option<usize>,
+    /// The mean diversity of the experiments by organisation, medium and year, 0..1, each where it is known.
+    diversity: BTreeMap<&'static str, Option<f64>>,
+}
+
+impl Sources {
+    /// Sums up what records say of sources; nothing where none was scored by `ar score`.
+    pub(super) fn of(records: &[Record]) -> Option<Sources> {
+        let numbers = |name: &str| -> Vec<f64> {
+            let all = records.iter().filter_map(|record| record.metrics.get(name));
+            all.filter(|number| number.is_finite()).collect()
+        };
+        let cited = numbers(SOURCES_CITED).into_iter().reduce(f64::max)?;
+        let of_kept = |name: &str| {
+            let kept = records.iter().filter(|record| record.outcome == Outcome::Keep);
+            kept.filter_map(|record| record.metrics.get(name)).sum::<f64>() as usize
+        };
+        let mean =
+            |numbers: Vec<f64>| (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64);
+        let diversity = DIVERSITY_BY.map(|by| (by, mean(numbers(&by_metric(by)))));
+        Some(Sources {
+            cited: cited as usize,
+            first_stored: of_kept(FIRST_STORED),
+            claims_removed: of_kept(CLAIMS_REMOVED),
+            kept: records
+                .iter()
+                .rfind(|it| it.outcome == Outcome::Keep)
+                .and_then(|it| it.metrics.get(SOURCES_KEPT))
+                .map(|it| it as usize),
+            stored: numbers(SOURCES_STORED).into_iter().reduce(f64::max).map(|it| it as usize),
+            diversity: diversity.into(),
+        })
+    }
+
+    /// The share of the stored sources that is kept; `None` in a session whose scorer did not count them.
+    pub(super) fn kept_ratio(&self) -> Option<f64> {
+        let (kept, stored) = self.kept.zip(self.stored)?;
+        (stored > 0).then(|| kept as f64 / stored as f64)
+    }
+
+    /// They as a part of a report.
+    pub(super) fn section(&self) -> Section {
+        let mut lines = vec![format!(
+            "{} cited, {} of them first stored by the iteration that relies on them",
+            count_of(self.cited, "source"),
+            self.first_stored
+        )];
+        if let (Some(ratio), Some(kept), Some(stored)) = (self.kept_ratio(), self.kept, self.stored) {
+            lines.push(format!("{kept} of {} kept: {ratio:.2}", count_of(stored, "stored source")));
+        }
+        let known = self.diversity.iter().filter_map(|(by, value)| Some(format!("{by} {}", four_decimals((*value)?))));
+        let known: Vec<String> = known.collect();
+        if !known.is_empty() {
+            lines.push(format!("mean diversity by {}", known.join(", by ")));
+        }
+        if self.claims_removed > 0 {
+            let removed = count_of(self.claims_removed, "claim");
+            lines.push(format!(
+                "kept iterations removed {removed} of earlier ones: compare the artifact with their commits"
+            ));
+        }
+        if self.cited > NOISY_SOURCES {
+            lines.push(format!("with more than {NOISY_SOURCES} sources, source diversity is mostly noise"));
+        }
+        Section::lines("sources", lines.into_iter().map(|line| (line, None)))
+    }
 }
 
 #[cfg(test)]

@@ -1,19 +1,21 @@
-//! Experiments of a session as tables.
+//! Experiments of a session as tables: all, one, and two side by side. A new column is a line in [`COLUMNS`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::artifact::artifact_name;
-use super::axes::{axes_sentence, forms_sentence};
-use super::beside::{beside, confounds_text};
-use super::columns::{Column, SPARE, Shown, time};
-use super::cost::tokens_sentence;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::axes::{artifact_name, axes_sentence, forms_sentence};
+use super::grid::Align::{Below, Left, Right, Text};
 use super::grid::{Align, Grid, text};
+use super::headline::signed_gain;
+use super::spending::tokens_sentence;
 use crate::domain::{
-    Clock, Composite, ExperimentId, GuardRun, Note, Record, ReviewVerdict, Run, bytes_text, experiment_name,
-    money_text, one_line,
+    Clock, Composite, ExperimentId, FORMAT_VERSION, GuardRun, Note, Number, Record, Replay, ReviewVerdict, Run,
+    bytes_text, exact_time, experiment_name, money_text, nearest, one_line,
 };
-use crate::rules::{Ended, History, axis_values, confounds_of_keep};
+use crate::rules::{Aspect, Compared, Confound, Ended, History, MEMORY, axis_values, confounds_of_keep, listed};
 
 /// The most artifacts of an experiment to list.
 const MOST_ARTIFACTS: usize = 20;
@@ -69,7 +71,7 @@ pub fn record_grid(
     notes: &[Note],
     screen: Option<Clock>,
 ) -> Grid {
-    let mut fields = Fields(Grid::new([("field", Align::Left), ("value", Align::Left)]));
+    let mut fields = Fields(Grid::new([("field", Left), ("value", Left)]));
     fields.add_result(record, composite);
     if let Some(rival) = had_to_beat
         && let Some(found) = confounds_text(&confounds_of_keep(record, had_to_beat))
@@ -208,14 +210,365 @@ fn guard_text(guard: &GuardRun) -> String {
     format!("{} ({passed}, {})", guard.command, guard.ended())
 }
 
+/// A column of the table of experiments.
+#[derive(Debug, Clone)]
+pub struct Column(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Named(&'static Named),
+    /// A number of the logs.
+    Metric(String),
+}
+
+/// A column that every session has.
+#[derive(Debug)]
+struct Named {
+    name: &'static str,
+    heading: &'static str,
+    align: Align,
+    cell: Cell,
+}
+
+/// The text of a cell. Times are local with a clock, else in UTC.
+type Cell = fn(&Shown<'_>, Option<Clock>) -> String;
+
+const fn named(name: &'static str, heading: &'static str, align: Align, cell: Cell) -> Named {
+    Named { name, heading, align, cell }
+}
+
+/// The name of the column with the reviewers' verdicts, and of that with the notes.
+const REVIEW: &str = "review";
+
+const NOTES: &str = "notes";
+
+/// The name of the column with the metric, by which its heading is called.
+const VALUE: &str = "value";
+
+/// The columns that every session has; each number in the logs is one too.
+static COLUMNS: [Named; 16] = [
+    named("id", "#", Right, |shown, _| shown.record.id.to_string()),
+    named("commit", "commit", Left, |shown, _| shown.record.commit.short(8).to_owned()),
+    named("outcome", "outcome", Left, |shown, _| Ended::of_record(shown.record).to_string()),
+    named(VALUE, VALUE, Right, |shown, screen| match screen {
+        Some(_) => number(shown.record),
+        None => text(shown.record.metric.number()),
+    }),
+    named("gain", "gain", Right, |shown, _| text(shown.gain())),
+    named("memory", "GiB", Right, |shown, _| tenths(shown.record.memory_gb)),
+    named("seconds", "s/run", Right, |shown, _| tenths(shown.record.seconds_per_run())),
+    named("agent", "agent seconds", Right, |shown, _| tenths(shown.record.agent.as_ref().map(|call| call.seconds))),
+    named("failure", "failure", Left, |shown, _| text(shown.record.failure.as_ref().map(|failure| failure.class))),
+    named(REVIEW, REVIEW, Left, |shown, _| {
+        let verdict = shown.record.review.as_ref().map(|review| review.verdict.to_string());
+        verdict.unwrap_or_default().replace('_', " ")
+    }),
+    // An imported experiment has no known time.
+    named("when", "when", Left, |shown, screen| {
+        text(shown.record.imported.is_none().then(|| time(shown.record.finished, screen)))
+    }),
+    named("direction", "direction", Left, |shown, _| text(shown.record.direction.as_ref())),
+    named("reason", "reason", Text, |shown, _| shown.record.reason.clone()),
+    named(NOTES, NOTES, Below, |shown, _| {
+        shown.notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ")
+    }),
+    named("replaced_by", "replaced by", Right, |shown, _| text(shown.replaced_by)),
+    named("description", "description", Text, |shown, screen| {
+        described(shown.replaced_by.filter(|_| screen.is_some()), &shown.record.description)
+    }),
+];
+
+/// The columns that are shown by default; those of reviews and notes where there is something in them.
+const DEFAULT: [&str; 11] =
+    ["id", "outcome", VALUE, "gain", "commit", "memory", "seconds", "failure", REVIEW, "description", NOTES];
+
+/// Columns to omit on a narrow terminal, the least important first.
+const SPARE: [&str; 5] = ["s/run", "GiB", "gain", "commit", "failure"];
+
+fn tenths(number: Option<f64>) -> String {
+    text(number.map(|number| format!("{number:.1}")))
+}
+
+/// The error for an unknown column.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown column `{name}`")]
+pub struct ColumnError {
+    name: String,
+    known: Vec<String>,
+}
+
+impl ColumnError {
+    /// The existing columns, and the one that may be meant.
+    pub fn known(&self) -> String {
+        let meant = nearest(&self.name, &self.known).map(|meant| format!("; did you mean `{meant}`?"));
+        self.known.join(", ") + &meant.unwrap_or_default()
+    }
+}
+
+impl Column {
+    /// The names of the columns that every session has.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        COLUMNS.iter().map(|column| column.name)
+    }
+
+    /// The columns that are shown by default, with the `axes` behind the value.
+    pub(super) fn defaults(with_reviews: bool, with_notes: bool, axes: &[String]) -> Vec<Column> {
+        let is_shown = |name: &&&str| (with_reviews || **name != REVIEW) && (with_notes || **name != NOTES);
+        let named =
+            DEFAULT.iter().filter(is_shown).filter_map(|name| COLUMNS.iter().find(|column| column.name == *name));
+        let of = |named: &'static Named| {
+            let axes = if named.name == VALUE { axes } else { &[] };
+            [Column(Kind::Named(named))].into_iter().chain(axes.iter().map(|axis| Column(Kind::Metric(axis.clone()))))
+        };
+        named.flat_map(of).collect()
+    }
+
+    /// The column of that name: one of the table's own, the metric, or another number that any of the logs has.
+    pub fn named(name: &str, history: &History) -> Result<Column, ColumnError> {
+        let records = history.records();
+        let name_of_own = if records.iter().any(|record| record.metric.name == name) { VALUE } else { name };
+        let own = |name: &str| COLUMNS.iter().find(|column| column.name == name);
+        if let Some(named) = own(name).or_else(|| own(name_of_own)) {
+            return Ok(Column(Kind::Named(named)));
+        }
+        if records.iter().any(|record| record.metrics.get(name).is_some()) {
+            return Ok(Column(Kind::Metric(name.to_owned())));
+        }
+        let mut numbers: Vec<String> = records.iter().flat_map(|record| record.metrics.names().cloned()).collect();
+        numbers.sort();
+        numbers.dedup();
+        let known = Column::names().map(str::to_owned).chain(numbers).collect();
+        Err(ColumnError { name: name.to_owned(), known })
+    }
+
+    /// Its heading; that of the value is the `metric`.
+    pub(super) fn heading(&self, metric: &str) -> (String, Align) {
+        match &self.0 {
+            Kind::Named(Named { heading: VALUE, align, .. }) => (metric.to_owned(), *align),
+            Kind::Named(named) => (named.heading.to_owned(), named.align),
+            Kind::Metric(name) => (name.clone(), Right),
+        }
+    }
+
+    /// Its text for an experiment. Times are local on the `screen` of a user with that clock, else in UTC.
+    pub(super) fn cell(&self, shown: &Shown<'_>, screen: Option<Clock>) -> String {
+        match &self.0 {
+            Kind::Named(named) => (named.cell)(shown, screen),
+            Kind::Metric(name) => text(shown.record.metrics.get(name)),
+        }
+    }
+}
+
+/// A moment, local on the `screen` of a user with that clock, else in UTC.
+pub(super) fn time(at: Timestamp, screen: Option<Clock>) -> String {
+    screen.map_or_else(|| exact_time(at), |clock| clock.said(at))
+}
+
+/// An experiment with the facts beside its record that columns show.
+pub(super) struct Shown<'a> {
+    pub(super) record: &'a Record,
+    pub(super) notes: &'a [Note],
+    /// The number that it had to beat.
+    pub(super) rival: Option<Number>,
+    /// The later keep that removed its change.
+    pub(super) replaced_by: Option<ExperimentId>,
+}
+
+impl Shown<'_> {
+    fn gain(&self) -> Option<String> {
+        Some(signed_gain(self.record.metric.direction, &self.record.metric.number()?, self.rival.as_ref()?))
+    }
+}
+
+/// The facts of a record about others, a name and a sentence each; none of an experiment that was made *in place*. The keep
+/// `replaced_by` has removed its change.
+pub(super) fn beside(record: &Record, replaced_by: Option<ExperimentId>) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let beside = &record.beside;
+    if let Some(slot) = beside.slot {
+        let others = match beside.neighbours.as_slice() {
+            [] => String::new(),
+            others => format!(", beside {}", experiments(others)),
+        };
+        facts.push(("slot", format!("{slot}{others}")));
+    }
+    // The reason of a car without a number says all of it.
+    let train = train(record).filter(|_| record.number_of().is_none() || record.reason.is_empty());
+    facts.extend(train.map(|sentence| ("train", sentence)));
+    facts.extend(replaced_by.map(|by| ("replaced by", format!("experiment {by}, whose tree has none of its change"))));
+    if !beside.replaces.is_empty() {
+        let replaced = experiments(&beside.replaces);
+        facts.push(("replaces", format!("its tree was put on top; it removes {replaced}")));
+    }
+    facts.extend(beside.replays.iter().map(|replay| ("replay", replayed(replay))));
+    facts
+}
+
+/// The experiments that one was kept with, and whose number counts.
+pub(super) fn train(record: &Record) -> Option<String> {
+    let train = record.beside.train.as_ref()?;
+    let others: Vec<ExperimentId> = train.members.iter().copied().filter(|id| *id != record.id).collect();
+    if others.is_empty() {
+        return Some("kept by itself, merged with what was kept meanwhile".to_owned());
+    }
+    let number = match record.number_of() {
+        Some(last) => format!("the number is that of {last}"),
+        None => "the number is that of all".to_owned(),
+    };
+    Some(format!("kept with {}; {number}", experiments(&others)))
+}
+
+/// Describes a keep, and names the later keep that removed its change, if any.
+pub(super) fn described(replaced_by: Option<ExperimentId>, description: &str) -> String {
+    match replaced_by {
+        Some(by) => format!("replaced by {by}: {description}"),
+        None => description.to_owned(),
+    }
+}
+
+/// The number of a record as people see it; for a keep without one of its own the experiment that has it.
+pub(super) fn number(record: &Record) -> String {
+    let number = || record.metric.number().map(|number| number.to_string()).unwrap_or_default();
+    record.number_of().map_or_else(number, with)
+}
+
+/// The words in the place of the number of a keep that experiment `last` has.
+pub(super) fn with(last: ExperimentId) -> String {
+    format!("with {last}")
+}
+
+/// What changed with a gain, in a clause; absent if nothing did.
+pub(super) fn confounds_text(found: &[Confound]) -> Option<String> {
+    let found: Vec<String> = found.iter().map(Confound::to_string).collect();
+    (!found.is_empty()).then(|| found.join(", "))
+}
+
+fn experiments(ids: &[ExperimentId]) -> String {
+    format!("experiment{} {}", if ids.len() == 1 { "" } else { "s" }, listed(ids))
+}
+
+fn replayed(replay: &Replay) -> String {
+    let value = replay.value.map_or("no number".to_owned(), |value| value.to_string());
+    format!("{value} as {} on {}: {}", replay.commit.short(8), replay.base.short(8), replay.why)
+}
+
+/// Two experiments side by side: what was said of them, then what was compared.
+pub fn compared_grid(a: &Record, b: &Record, rows: &[Compared]) -> Grid {
+    let columns = [("what", Left), ("a", Text), ("b", Text), ("change", Left)];
+    let mut grid = Grid::new(columns);
+    let name = |record: &Record| format!("{}/{}", record.tag, record.id);
+    type Said = fn(&Record) -> String;
+    let said: [(&str, Said); 4] = [
+        ("commit", |record| record.commit.short(12).to_owned()),
+        ("description", |record| record.description.clone()),
+        ("outcome", |record| record.outcome.to_string()),
+        ("diff", |record| record.diff.to_string()),
+    ];
+    grid.push(["experiment".into(), name(a), name(b), String::new()]);
+    for (what, of) in said {
+        grid.push([what.to_owned(), of(a), of(b), String::new()]);
+    }
+    let trains = [a, b].map(|record| train(record).unwrap_or_default());
+    if trains.iter().any(|sentence| !sentence.is_empty()) {
+        let [a, b] = trains;
+        grid.push(["train".to_owned(), a, b, String::new()]);
+    }
+    for row in rows {
+        let what = match row.aspect {
+            Aspect::Metrics | Aspect::Cost => row.name.clone(),
+            Aspect::Environment => format!("environment: {}", row.name),
+            Aspect::Settings => format!("settings: {}", row.name),
+        };
+        let raw = |record: &Record, value: &Value| match (record.metric.number(), value.as_f64()) {
+            (Some(number), _) if is_metric(row, record) => format!("{number:#}"),
+            (_, Some(memory)) if row.aspect == Aspect::Cost && row.name == MEMORY => format!("{memory:.3} GiB"),
+            _ => value_text(value),
+        };
+        let way = row.difference.filter(|change| *change != 0.0 && is_metric(row, a) && is_metric(row, b));
+        let way = way.map(|change| if a.metric.direction.better(change, 0.0) { ", better" } else { ", worse" });
+        grid.push([what, raw(a, &row.a), raw(b, &row.b), row.change.clone() + way.unwrap_or_default()]);
+    }
+    grid
+}
+
+/// Returns whether a row is about the metric that decides on an experiment.
+fn is_metric(row: &Compared, record: &Record) -> bool {
+    row.aspect == Aspect::Metrics && record.metric.name == row.name
+}
+
+/// The same as a JSON document; `diff_text` is how the code differs.
+pub fn compared_json(a: &Record, b: &Record, rows: &[Compared], diff_text: &str) -> Value {
+    let side = |record: &Record| {
+        json!({
+            "tag": record.tag,
+            "id": record.id,
+            "commit": record.commit,
+            "description": record.description,
+            "outcome": record.outcome,
+            "diff": record.diff,
+        })
+    };
+    json!({
+        "version": FORMAT_VERSION, "a": side(a), "b": side(b), "compared": rows, "diff_text": diff_text,
+    })
+}
+
+/// A value as a person reads it.
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |number| number.to_string()),
+        Value::Array(items) => items.iter().map(value_text).collect::<Vec<_>>().join(", "),
+        value => value.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::rules::sample::record;
 
     #[test]
     fn each_run_has_the_digits_of_its_own_log() {
         let run = crate::rules::sample::run(1.0, Some(0.97));
         let run = Run { digits: Some("0.970".into()), ..serde_json::from_value(run).unwrap() };
         assert!(run_text(&run, true).contains("0.970, ") && run_text(&run, false).contains("0.97, "));
+    }
+
+    #[test]
+    fn a_car_is_told_with_its_train_and_a_winner_with_its_replays() {
+        let train = json!({"last": 15, "members": [12, 14, 15]});
+        let replay = json!({"base": "b".repeat(40), "commit": "c".repeat(40), "value": 1.5, "why": "does not add"});
+        let car = record(json!({"id": 12, "train": train, "slot": 2, "neighbours": [3], "replays": [replay]}));
+        let said: Vec<String> = beside(&car, None).into_iter().map(|(name, said)| format!("{name}: {said}")).collect();
+        assert_eq!(
+            said,
+            [
+                "slot: 2, beside experiment 3",
+                "train: kept with experiments 14 and 15; the number is that of 15",
+                "replay: 1.5 as cccccccc on bbbbbbbb: does not add",
+            ]
+        );
+        assert_eq!(number(&car), "with 15");
+        let car =
+            Record { reason: "kept with experiments 14 and 15; the number is that of experiment 15".into(), ..car };
+        assert!(beside(&car, None).iter().all(|(name, _)| *name != "train"), "the reason says it");
+        let last = record(json!({"id": 15, "value": "1.25", "train": train, "replaces": [7]}));
+        let said: Vec<String> = beside(&last, Some(20.into())).into_iter().map(|(_, said)| said).collect();
+        assert_eq!(
+            said,
+            [
+                "kept with experiments 12 and 14; the number is that of all",
+                "experiment 20, whose tree has none of its change",
+                "its tree was put on top; it removes experiment 7"
+            ]
+        );
+        assert_eq!(number(&last), "1.25");
+        let alone = record(json!({"id": 16, "value": "1", "train": {"last": 16, "members": [16]}}));
+        assert_eq!(super::train(&alone).as_deref(), Some("kept by itself, merged with what was kept meanwhile"));
+        assert_eq!(beside(&record(json!({"id": 1, "value": "1"})), None), []);
     }
 }

@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use clap::ValueEnum;
 use maud::{Markup, html};
 
-use super::safe::safe_line;
-use super::width::{columns, fit, wrap};
+use super::text::{columns, fit, safe_line, wrap};
 use crate::domain::Number;
 
 /// What a command prints.

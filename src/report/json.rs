@@ -6,11 +6,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::analysis::{Details, Report, Times};
-use super::artifact::ArtifactData;
-use super::axes::AxisCourse;
-use super::cost::Cost;
-use super::each::Each;
-use super::sources::Sources;
+use super::axes::{ArtifactData, AxisCourse, Sources};
+use super::spending::Cost;
 use crate::domain::{Direction, EnvironmentChange, ExperimentId, FORMAT_VERSION, FailureClass, Tokens, VerifiedPair};
 use crate::rules::{
     Check, Counts, DirectionResult, Miss, Patterns, Point, Slots, Spread, TimeSplit, WallCounts, Warning,
@@ -190,5 +187,14 @@ impl Report {
             })
         };
         summary.failures.iter().map(class).collect()
+    }
+}
+
+/// The items of an iterator as an array.
+pub(super) struct Each<F>(pub(super) F);
+
+impl<I: Iterator<Item: Serialize>, F: Fn() -> I> Serialize for Each<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
     }
 }

@@ -6,11 +6,11 @@ use anstyle::Style;
 
 use super::analysis::{Report, Times};
 use super::chart::{Glyphs, chart_text};
-use super::cost::cost_sentence;
 use super::grid::{Align, Format, Grid, escape_markdown, text};
-use super::point::{commit, describe, outcome, value};
+use super::headline::{commit, describe, outcome, value};
 use super::sections::sections;
-use super::width::wrap;
+use super::spending::cost_sentence;
+use super::text::wrap;
 use crate::domain::{Clock, count_of, json_text, one_line, percent_text, span_text, two_digits};
 use crate::rules::Slots;
 

@@ -8,11 +8,11 @@ use serde::{Serialize, Serializer};
 
 use super::analysis::{Report, Times};
 use super::chart::{Overlaid, Series};
-use super::cost::cost_sentence;
 use super::grid::{Align, Format, Grid, escape_markdown, text};
-use super::point::{describe, value};
-use super::verified::across_texts;
-use super::width::wrap;
+use super::headline::{describe, value};
+use super::sections::across_texts;
+use super::spending::cost_sentence;
+use super::text::wrap;
 use crate::domain::{Number, json_text, one_line, percent_text, span_text, two_digits};
 use crate::rules::{Point, format_gain};
 

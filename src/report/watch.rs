@@ -4,13 +4,12 @@ use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 
 use super::analysis::Report;
-use super::beside::number;
 use super::chart::{Glyphs, draw_chart};
+use super::experiments::number;
 use super::grid::{Align, Grid};
 use super::render::counts_sentence;
-use super::safe::{safe_code, safe_line};
-use super::session_status::SessionStatus;
-use super::width::{columns, fit};
+use super::status::SessionStatus;
+use super::text::{columns, fit, safe_code, safe_line};
 use crate::domain::{ExperimentId, GpuLoad, Number, Record, clock_time, experiment_name};
 use crate::rules::{Ended, History, OpenStatus, format_gain};
 

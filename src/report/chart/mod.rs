@@ -5,8 +5,6 @@
 
 mod axis;
 mod braille;
-mod labels;
-mod legend;
 mod overlay;
 mod palette;
 mod panels;
@@ -14,12 +12,11 @@ mod png;
 mod series;
 mod svg;
 mod text;
-mod title;
 
-pub(super) use legend::key;
 pub use overlay::{Overlaid, overlay_svg};
 pub(super) use overlay::{overlay, overlay_key};
 pub use palette::ChartStyle;
+pub(super) use palette::key;
 pub use png::{PngError, chart_png};
 pub use series::{Edge, Limits, Mark, MarkKind, Panel, Series, Step};
 pub use svg::chart_svg;

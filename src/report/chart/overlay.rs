@@ -3,17 +3,15 @@
 
 use maud::{Markup, html};
 
-use super::axis::ticks;
-use super::labels::{Area, Wish, place};
-use super::legend::key_picture;
-use super::palette::{ChartStyle, Palette};
+use super::axis::{Area, Wish, place, ticks};
+use super::palette::{ChartStyle, Palette, key_picture};
 use super::series::{Limits, Mark, MarkKind, Series};
 use super::svg::{
     FONT, Frame, LABEL_FONT, LABEL_HEIGHT, RIGHT, WIDTH, axes, document, fitted, hover, look, margin, obstacles,
     pointer, px, radii, staircase, text_width,
 };
 use crate::domain::{Direction, cut};
-use crate::report::safe::safe_line;
+use crate::report::text::safe_line;
 
 /// A session of a picture of several.
 #[derive(Debug, Clone, PartialEq)]

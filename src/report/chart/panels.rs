@@ -4,12 +4,11 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::axis::whole_ticks;
-use super::labels::Area;
+use super::axis::{Area, whole_ticks};
 use super::palette::Palette;
 use super::series::{Limits, MarkKind, Panel, Series};
 use super::svg::{Frame, LABEL_FONT, LANE, fitted, level_line, px, shape, text_width};
-use crate::report::safe::safe_line;
+use crate::report::text::safe_line;
 
 /// The most panels in a row; five or six panels form rows of three.
 const MOST_BESIDE: usize = 4;

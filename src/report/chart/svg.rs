@@ -4,15 +4,12 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::axis::{Tick, ticks, whole_ticks};
-use super::labels::{Area, Wish, place};
-use super::legend::{NUMBERLESS, legend};
-use super::palette::{ChartStyle, OTHER_OPACITY, Palette};
+use super::axis::{Area, Tick, Wish, place, ticks, whole_ticks};
+use super::palette::{ChartStyle, NUMBERLESS, OTHER_OPACITY, Palette, legend};
 use super::panels::{panels, panels_height};
 use super::series::{Edge, Limits, Mark, MarkKind, Series};
 use crate::domain::cut;
-use crate::report::safe::safe_line;
-use crate::report::width::columns;
+use crate::report::text::{columns, safe_line};
 
 /// The size of the picture: the shape of the notebook's `progress.png`, which is 16 by 8 inches.
 pub(super) const WIDTH: f64 = 1200.0;

@@ -7,7 +7,7 @@ use super::axis::{ticks, whole_ticks};
 use super::braille::{ACROSS, DOWN, Styled, dots};
 use super::series::{Edge, Limits, MarkKind, Series, Step};
 use crate::domain::cut;
-use crate::report::styled::ansi_text;
+use crate::report::text::ansi_text;
 
 /// The fewest columns and lines that something can be seen in.
 const LEAST_WIDTH: usize = 24;

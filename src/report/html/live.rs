@@ -6,16 +6,14 @@ use std::path::Path;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::detail::Detail;
-use super::experiments::{inside, table};
-use super::lanes::timeline;
+use super::experiments::{Detail, inside, table, timeline};
 use super::page::{common_course, course as course_picture, policy, section, side_by_side};
 use crate::domain::{Clock, Finding, Severity};
+use crate::report::activity::lanes_grid;
 use crate::report::chart::{ChartStyle, key, picture};
-use crate::report::lanes::lanes_grid;
 use crate::report::render::facts;
-use crate::report::safe::{safe_code, safe_line};
 use crate::report::sections::sections;
+use crate::report::text::{safe_code, safe_line};
 use crate::report::{Report, SessionStatus};
 
 const STYLE: &str = concat!(include_str!("page.css"), include_str!("live.css"));

@@ -3,12 +3,10 @@
 //! Whatever comes from records, ledgers, logs and changes is text in it, never markup; its policy lets no other style
 //! and script run than its own.
 
-mod detail;
 mod experiments;
-mod lanes;
 mod live;
 mod page;
 
-pub use detail::{Detail, Excerpt, Room};
+pub use experiments::{Detail, Excerpt, Room};
 pub use live::{LivePart, LiveSession, live_course, live_experiment, live_now, live_page, live_policy};
 pub use page::{html_report, html_sessions};

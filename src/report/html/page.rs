@@ -7,16 +7,14 @@ use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use super::detail::Detail;
-use super::experiments::{details, table};
-use super::lanes::timeline;
+use super::experiments::{Detail, details, table, timeline};
 use crate::domain::{Clock, ExperimentId};
 use crate::report::Report;
 use crate::report::chart::{ChartStyle, key, overlay, overlay_key, picture};
 use crate::report::render::facts;
-use crate::report::safe::safe_line;
 use crate::report::sections::{Section, sections};
 use crate::report::sessions::{columns, overlaid, overlay_title, remarks};
+use crate::report::text::safe_line;
 
 pub(super) const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

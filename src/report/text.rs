@@ -1,7 +1,13 @@
-//! The width of text on a terminal, and fitting text in.
+//! Text that is fit for terminals and pages: its width, its styles, and nothing in it that controls either.
 
+use anstyle::{AnsiColor, Effects};
 use console::{measure_text_width, truncate_str};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+
+use crate::domain::one_line;
+use crate::measure::plain_text;
 
 /// The number of columns that a line takes, styles not counted.
 pub fn columns(line: &str) -> usize {
@@ -52,6 +58,51 @@ pub fn wrap(text: &str, indent: usize, width: Option<u16>) -> String {
     textwrap::fill(text, options) + "\n"
 }
 
+/// The text of styled lines, each line ended.
+pub(super) fn ansi_text(lines: &[Line<'_>]) -> String {
+    let mut text = String::new();
+    for line in lines {
+        for span in line {
+            let style = ansi_style(line.style.patch(span.style));
+            text += &format!("{style}{}{style:#}", span.content);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The same style for a terminal, as far as this program uses styles.
+fn ansi_style(style: Style) -> anstyle::Style {
+    let colour = match style.fg {
+        Some(Color::Green) => Some(AnsiColor::Green),
+        Some(Color::Red) => Some(AnsiColor::Red),
+        Some(Color::Yellow) => Some(AnsiColor::Yellow),
+        _ => None,
+    };
+    let dim = if style.add_modifier.contains(Modifier::DIM) { Effects::DIMMED } else { Effects::new() };
+    anstyle::Style::new().fg_color(colour.map(Into::into)).effects(dim)
+}
+
+/// A text on one line as a terminal would show it.
+pub(super) fn safe_line(text: &str) -> String {
+    let line = if text.contains('\u{1b}') { one_line(&plain_text(text.as_bytes())) } else { one_line(text) };
+    line.chars().filter(|c| is_shown(*c)).collect()
+}
+
+/// A line of a log or a diff, with its blanks and tabs.
+pub(super) fn safe_code(line: &str) -> String {
+    let text = plain_text(line.as_bytes());
+    text.chars().map(|c| if c == '\n' { ' ' } else { c }).filter(|c| is_shown(*c)).collect()
+}
+
+/// Returns whether a character can be shown and keeps the direction of the writing. XML allows no other character below
+/// the space, and no noncharacters.
+fn is_shown(c: char) -> bool {
+    !matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        && u32::from(c) & 0xfffe != 0xfffe
+        && (!c.is_control() || c == '\t')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,5 +131,12 @@ mod tests {
         assert_eq!(wrap("best   1.5 of many", 7, Some(8)), "best\n1.5 of\nmany\n", "no room for the indent");
         assert_eq!(wrap("a 0123456789", 2, Some(6)), "a 0123\n  4567\n  89\n");
         assert_eq!(wrap("你好 你好吗", 0, Some(5)), "你好\n你好\n吗\n");
+    }
+
+    #[test]
+    fn escapes_and_characters_that_nobody_sees_are_gone() {
+        assert_eq!(safe_line("a\u{1b}]0;title\u{7}b\u{1b}[31mc\n\u{202e}d\u{0}\u{ffff}"), "abc d");
+        assert_eq!(safe_code("\tif x:\u{1b}[2J  y\u{8}\u{202e}"), "\tif x:  y");
+        assert_eq!(safe_line("<b>你好 é</b>"), "<b>你好 é</b>");
     }
 }

@@ -1,9 +1,37 @@
-//! Findings about a session, as a table and as JSON.
+//! Messages, ideas and findings as tables.
 
 use serde_json::{Value, json};
 
 use super::grid::{Align, Grid, text};
-use crate::domain::{FORMAT_VERSION, Finding, Severity, Tag, count_of};
+use crate::domain::{FORMAT_VERSION, Finding, Idea, Message, Severity, Tag, count_of};
+
+/// The words, a row each.
+pub fn words_grid(words: &[Message]) -> Grid {
+    Grid::of(
+        words,
+        &[
+            ("#", Align::Right, &|word| word.id.to_string()),
+            ("prompts", Align::Left, &|word| if word.standing { "each" } else { "the next" }.to_owned()),
+            ("word", Align::Left, &|word| word.text.clone()),
+        ],
+    )
+}
+
+/// The ideas, a row each.
+pub fn ideas_grid(ideas: &[Idea]) -> Grid {
+    Grid::of(
+        ideas,
+        &[
+            ("#", Align::Right, &|idea| idea.id.to_string()),
+            ("kind", Align::Left, &|idea| idea.idea.kind.to_string()),
+            ("state", Align::Left, &|idea| idea.state.to_string()),
+            ("score", Align::Right, &|idea| text(idea.idea.score)),
+            ("direction", Align::Left, &|idea| text(idea.idea.direction.as_ref())),
+            ("by", Align::Left, &|idea| idea.by.clone()),
+            ("idea", Align::Left, &|idea| idea.idea.text.clone()),
+        ],
+    )
+}
 
 /// The findings as a table, a row each.
 pub fn findings_grid(findings: &[Finding]) -> Grid {
