@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::memory::{IN_PROMPT, Memories};
 use super::prompt::{Briefing, standing, task_spec};
+use super::prompt_sections::{IN_PROMPT, Memories};
 use crate::domain::{
     Contract, Directive, LastCall, Record, Role, RoleProposal, bytes_text, count_of, cut, duration_text,
 };

@@ -3,10 +3,9 @@
 use std::fmt::Write;
 
 use super::follow_ups::{Reworked, last_call_text, last_failure, proposals_text, rework_text};
-use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
 use super::prompt_sections::{
-    Finding, Merging, Other, asked_again_text, directive_text, findings_text, merging_text, others_text, person_text,
-    unnamed_text,
+    Finding, IN_BRIEF, IN_PROMPT, Memories, Merging, Other, Room, asked_again_text, directive_text, findings_text,
+    memories_text, merging_text, others_text, person_text, unnamed_text,
 };
 use crate::domain::{
     Contract, Decide, Direction, Directive, ExperimentId, LastCall, Limit, Message, MetricSource, Outcome, Record,

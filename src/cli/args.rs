@@ -1,33 +1,27 @@
 //! The arguments of all commands.
 
 mod driving;
-mod exchange;
-mod formats;
 mod guard;
-mod guard_service;
 mod guide;
 mod reading;
-mod session;
-mod shell;
 mod taking;
 
 use clap::{Parser, Subcommand};
 
 pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TellArgs, TryArgs};
-pub(super) use exchange::{ExportArgs, ImportArgs, TrackerArgs};
-pub(super) use formats::{AnswerFormat, ExportFormat, ReportFormat, StreamFormat, Style};
-pub(super) use guard::{GuardArgs, PatrolFormat};
-pub(super) use guard_service::GuardServiceArgs;
+pub(super) use guard::{CompletionsArgs, GuardArgs, GuardServiceArgs, ManArgs, PatrolFormat, Shell};
 pub(crate) use guide::{commands, program};
 pub(super) use guide::{examples, with_groups};
 pub(super) use reading::{
-    BriefArgs, DiffArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, SaidArgs, ScoreArgs, ServeArgs,
-    ShowArgs, StatusArgs,
+    AnswerFormat, BriefArgs, DiffArgs, DoctorArgs, ExportFormat, ExtractArgs, LedgerArgs, LogArgs, ReportArgs,
+    ReportFormat, SaidArgs, ScoreArgs, ServeArgs, ShowArgs, StatusArgs, StreamFormat, Style,
 };
-pub(super) use shell::{CompletionsArgs, ManArgs, Shell};
-pub(super) use taking::{AblateArgs, FinalizeArgs, NoteArgs, RateArgs, ReproArgs, RestoreArgs, VerifyArgs};
+pub(super) use taking::{
+    AblateArgs, ExportArgs, FinalizeArgs, ImportArgs, NoteArgs, RateArgs, ReproArgs, RestoreArgs, TrackerArgs,
+    VerifyArgs,
+};
 
-use super::globals::Globals;
+use super::words::Globals;
 
 /// Drives experiments on a git repository: branch, modify, commit, run, measure, keep or reset.
 #[derive(Debug, Parser)]

@@ -11,7 +11,7 @@ use super::args::{DemoArgs, StreamFormat};
 use super::error::CliError;
 use super::progress::Progress;
 use super::run::drive_loop;
-use super::{exit, output, report, settings};
+use super::{error, output, report, settings};
 
 /// The picture of the course, in the session's folder.
 const PICTURE: &str = "course.png";
@@ -51,5 +51,5 @@ pub(super) fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     };
     output::line("");
     output::line(&format!("look around: cd {} && ar log, ar show 4, cat {file}", root.display()));
-    Ok(ExitCode::from(exit::of_stop(&reason)))
+    Ok(ExitCode::from(error::of_stop(&reason)))
 }

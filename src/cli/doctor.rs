@@ -13,13 +13,12 @@ use autoresearch::session::{LoopWish, Wanted, examine, examine_job, examine_star
 use super::args::DoctorArgs;
 use super::error::CliError;
 use super::process::{current_dir, no_runtime, runtime};
-use super::settings::{self, Settings};
-use super::terms::SettingsArgs;
-use super::{exit, foreign, output, signals};
+use super::settings::{self, Settings, SettingsArgs};
+use super::{chosen, error, output, process};
 
 /// Prints whether everything is in order, and mends what can be mended if it is asked to.
 pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
-    if let Some(ledger) = foreign::read(&args.foreign)? {
+    if let Some(ledger) = chosen::read(&args.foreign)? {
         let mut findings = ledger::examine(&ledger);
         findings.extend(ledger_doubts(ledger));
         print(&[], &findings, &[], worst(findings.iter().map(|finding| finding.level)), args.format);
@@ -58,12 +57,12 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
     }
     if args.job {
         let tested = runtime()?.block_on(async {
-            let interrupts = signals::interrupts().map_err(no_runtime)?;
+            let interrupts = process::interrupts().map_err(no_runtime)?;
             Ok::<_, CliError>(examine_job(&dir, tag, &asked, args.wait, &interrupts, &mut output::note).await?)
         })?;
         let Some(tested) = tested else {
             output::note("interrupted; cancelled the job");
-            return Ok(ExitCode::from(exit::INTERRUPTED));
+            return Ok(ExitCode::from(error::INTERRUPTED));
         };
         // They say more than that it can be tested.
         found.findings.retain(|finding| tested.is_empty() || finding.area != Area::Executor);
@@ -76,8 +75,8 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
     print(&found.sessions, &found.findings, &found.repaired, found.health(), args.format);
     Ok(match found.health() {
         Severity::Ok | Severity::Warning => ExitCode::SUCCESS,
-        Severity::Error => ExitCode::from(exit::CANNOT_START),
-        Severity::Damaged => ExitCode::from(exit::DAMAGED),
+        Severity::Error => ExitCode::from(error::CANNOT_START),
+        Severity::Damaged => ExitCode::from(error::DAMAGED),
     })
 }
 

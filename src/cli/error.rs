@@ -1,16 +1,16 @@
-//! Errors as the user sees them: what is wrong, why, and what to do.
+//! Errors as the user sees them: what is wrong, why, and what to do; and the exit codes.
 
 use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-use autoresearch::domain::shell_word;
+use autoresearch::domain::{StopReason, shell_word};
 use autoresearch::git::GitError;
 use autoresearch::guardian::GuardianError;
 use autoresearch::measure::PatternError;
-use autoresearch::session::SessionError;
+use autoresearch::session::{ErrorKind, SessionError};
 
-use super::{exit, output};
+use super::output;
 
 /// An error on its way to the user.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct CliError {
 impl CliError {
     /// An error of the environment.
     pub(super) fn new(source: impl Into<Box<dyn Error>>, hint: Option<String>) -> Self {
-        CliError { code: exit::CANNOT_START, source: source.into(), excerpt: String::new(), hint }
+        CliError { code: CANNOT_START, source: source.into(), excerpt: String::new(), hint }
     }
 
     /// An error with the exit code of its kind.
@@ -35,7 +35,7 @@ impl CliError {
 
     /// A wrong call.
     pub(super) fn usage(source: impl Into<Box<dyn Error>>, hint: impl Into<String>) -> Self {
-        CliError { code: exit::USAGE, source: source.into(), excerpt: String::new(), hint: Some(hint.into()) }
+        CliError { code: USAGE, source: source.into(), excerpt: String::new(), hint: Some(hint.into()) }
     }
 
     /// The same with the lines of a log that show it.
@@ -91,7 +91,7 @@ impl From<SessionError> for CliError {
             SessionError::Baseline(failed) => failed.excerpt.clone(),
             _ => String::new(),
         };
-        CliError { code: exit::of_error(error.kind()), hint: error.hint(), excerpt, source: Box::new(error) }
+        CliError { code: of_error(error.kind()), hint: error.hint(), excerpt, source: Box::new(error) }
     }
 }
 
@@ -132,6 +132,89 @@ fn on_two_lines(hint: &str) -> String {
         }
         _ => hint.to_owned(),
     }
+}
+
+/// Repository, configuration or environment: it cannot start.
+pub(super) const CANNOT_START: u8 = 1;
+
+/// The command was called wrongly.
+pub(super) const USAGE: u8 = 2;
+
+/// The baseline failed.
+const BASELINE_FAILED: u8 = 3;
+
+/// Stopped and needs you.
+pub(super) const NEEDS_PERSON: u8 = 4;
+
+/// Another `ar` holds the session, or took it over.
+pub(super) const HELD: u8 = 5;
+
+/// Damaged state that `ar` will not repair by guessing.
+pub(super) const DAMAGED: u8 = 6;
+
+/// `ar try --exit-code`: the experiment was discarded.
+pub(super) const TRY_DISCARD: u8 = 10;
+
+/// `ar try --exit-code`: the experiment crashed.
+pub(super) const TRY_CRASH: u8 = 20;
+
+/// `ar try --exit-code`: the time to wait is over, and the run goes on.
+pub(super) const TRY_RUNNING: u8 = 30;
+
+/// Interrupted.
+pub(super) const INTERRUPTED: u8 = 130;
+
+/// The codes and what they say, as the manual has them.
+pub(super) const CODES: [(u8, &str); 11] = [
+    (0, "Done as asked; reaching a budget, a limit on experiments or a goal counts as done."),
+    (CANNOT_START, "Cannot start: the repository, the configuration or the environment is not as it must be."),
+    (USAGE, "Wrong usage."),
+    (BASELINE_FAILED, "The baseline failed."),
+    (NEEDS_PERSON, "Stopped and needs you."),
+    (HELD, "Another ar holds the session, or took it over."),
+    (DAMAGED, "Damaged state that ar does not repair by guessing."),
+    (TRY_DISCARD, "`ar try --exit-code`: discarded; `ar repro`: another value."),
+    (TRY_CRASH, "`ar try --exit-code`: crashed; `ar repro`: no value."),
+    (TRY_RUNNING, "`ar try --exit-code`: still running."),
+    (INTERRUPTED, "Interrupted by a signal; a loop that `ar stop` ended exits with 0."),
+];
+
+/// The code for a kind of trouble.
+pub(super) fn of_error(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::CannotStart => CANNOT_START,
+        ErrorKind::Usage => USAGE,
+        ErrorKind::BaselineFailed => BASELINE_FAILED,
+        ErrorKind::NeedsPerson => NEEDS_PERSON,
+        ErrorKind::Held => HELD,
+        ErrorKind::Damaged => DAMAGED,
+        ErrorKind::Interrupted => INTERRUPTED,
+    }
+}
+
+/// The code for the way a loop ended; cap, budget, goal and a request to stop are done as asked.
+pub(super) fn of_stop(reason: &StopReason) -> u8 {
+    match reason {
+        StopReason::Reached(reached) if reached.is_done => 0,
+        StopReason::MaxExperiments { .. }
+        | StopReason::Budget { .. }
+        | StopReason::Until { .. }
+        | StopReason::NoTime { .. }
+        | StopReason::NoAgent
+        | StopReason::Interrupted { requested: true } => 0,
+        StopReason::Reached(_)
+        | StopReason::Flagged { .. }
+        | StopReason::Outage { .. }
+        | StopReason::Agent { .. }
+        | StopReason::Error { .. } => NEEDS_PERSON,
+        StopReason::Interrupted { requested: false } | StopReason::Terminated | StopReason::Detached => INTERRUPTED,
+    }
+}
+
+/// Leaves what a command has read to the end of the process, which is near: to free the records of 10,000 experiments one by
+/// one takes 5 ms.
+pub(super) fn leave<T>(read: T) {
+    std::mem::forget(read);
 }
 
 #[cfg(test)]

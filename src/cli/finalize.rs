@@ -1,23 +1,24 @@
-//! `ar finalize`.
+//! `ar finalize` and `ar restore`: taking code out of a session.
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Asked, Tag, count_of};
+use autoresearch::domain::{Asked, Tag, count_of, one_line, shell_word};
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
+use autoresearch::session;
 use autoresearch::session::{
-    self, Drive, FinalizeTerms as Wanted, Interrupt, Interrupts, KeepsError, Plan, Session, SessionError,
+    Drive, FinalizeTerms as Wanted, Interrupt, Interrupts, KeepsError, Plan, Session, SessionError,
 };
 
-use super::args::FinalizeArgs;
+use super::args::{FinalizeArgs, RestoreArgs};
 use super::error::CliError;
 use super::printer::Printer;
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
-use super::{chosen, exit, output, settings, signals, stop};
+use super::{chosen, error, output, process, settings, stop};
 
 /// Makes a clean branch of what a session kept.
-pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
+pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     let mut view = chosen::open(args.session.tag())?;
     if view.has_idle_winners() {
         if !args.drop_winners {
@@ -34,7 +35,7 @@ pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
                 Ok(Interrupt::None) => {}
                 Ok(_) => {
                     output::note("interrupted; no branch was made");
-                    return Ok(ExitCode::from(exit::INTERRUPTED));
+                    return Ok(ExitCode::from(error::INTERRUPTED));
                 }
                 Err(error) => output::note(&format!("not reviewed: {error}")),
             }
@@ -79,7 +80,7 @@ fn end_for_good(tag: &Tag) -> Result<(), CliError> {
 fn review_keeps(tag: &Tag) -> Result<Interrupt, CliError> {
     let (plan, printer) = ending(tag)?;
     let reviewed = runtime()?.block_on(async {
-        let interrupts = signals::interrupts().map_err(no_runtime)?;
+        let interrupts = process::interrupts().map_err(no_runtime)?;
         let mut session = Session::open(plan, printer.observer(), interrupts.clone()).await?;
         session::review_keeps(&mut session).await?;
         Ok(interrupts.asked())
@@ -97,4 +98,27 @@ fn ending(tag: &Tag) -> Result<(Plan, Printer), CliError> {
     let plan = Plan::new(repo, &asked.into(), Drive::Ending, clock)?;
     let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
     Ok((plan, printer))
+}
+
+/// Puts an experiment's code on a new branch, or copies its artifacts.
+pub(super) fn restore(args: RestoreArgs) -> Result<ExitCode, CliError> {
+    let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
+    if let Some(dir) = &args.artifacts {
+        let copied = view.restore_artifacts(&record, dir)?;
+        output::line(&format!("copied the artifacts of experiment {} of {}:", record.id, view.tag));
+        copied.iter().for_each(|path| output::line(&one_line(&path.display().to_string())));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let interrupts = process::interrupts().map_err(no_runtime)?;
+    let restored = view.restore(&record, args.branch, args.worktree.as_deref(), &interrupts)?;
+    let what = format!("experiment {} of {}, {}", record.id, view.tag, record.commit.short(8));
+    output::line(&match &restored.worktree {
+        Some(dir) => format!("{what}, is on the branch {}, checked out in {}", restored.branch, dir.display()),
+        None => format!("{what}, is on the branch {}", restored.branch),
+    });
+    output::note(&match &restored.worktree {
+        Some(dir) => format!("go there with: cd {}", shell_word(dir)),
+        None => format!("check it out with: git switch {}", restored.branch),
+    });
+    Ok(ExitCode::SUCCESS)
 }

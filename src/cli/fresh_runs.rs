@@ -1,12 +1,27 @@
-//! What `ar verify` and `ar ablate` tell of their runs.
+//! `ar verify`, `ar ablate` and `ar repro`: fresh runs of recorded experiments.
 
-use autoresearch::domain::{count_of, span_text};
-use autoresearch::session::FreshNews;
+use std::process::ExitCode;
 
-use super::output;
+use serde_json::json;
+
+use autoresearch::domain::{
+    Contribution, ExperimentName, FORMAT_VERSION, GpuOther, Number, Record, VerifiedPair, Which, count_of,
+    experiment_name, shell_word, span_text,
+};
+use autoresearch::report::{Align, Format, Grid};
+use autoresearch::rules::{CameBack, how_to_repeat};
+use autoresearch::session::{
+    Ablation, FreshNews, KeepsError, Reproduced, Rerun, Rerunning, SessionError, SessionView, VerifiedSide,
+    VerifyError, ablate, verify,
+};
+
+use super::args::{AblateArgs, ReproArgs, VerifyArgs};
+use super::error::CliError;
+use super::process::{no_runtime, runtime};
+use super::{chosen, error, output, process};
 
 /// Tells on the standard error stream what becomes of fresh runs.
-pub(super) fn announce(news: &FreshNews<'_>) {
+fn announce(news: &FreshNews<'_>) {
     match news {
         FreshNews::Planned { runs: 0, .. } => output::note("all runs were made before"),
         FreshNews::Planned { runs, more, slots, seconds } => {
@@ -27,4 +42,295 @@ pub(super) fn announce(news: &FreshNews<'_>) {
             output::note(&format!("{what} with seed {seed}: no number: {why}"));
         }
     }
+}
+
+/// Compares two experiments by fresh runs of both.
+pub(super) fn run_verify(args: VerifyArgs) -> Result<ExitCode, CliError> {
+    let best = || ExperimentName { tag: None, which: Which::Best };
+    let first = args.first.clone().unwrap_or_else(best);
+    let (view, first) = chosen::open_at(&first, args.tag)?;
+    let elsewhere = args.second.as_ref().filter(|second| second.tag.as_ref().is_some_and(|tag| *tag != view.tag));
+    let elsewhere = elsewhere.map(|second| chosen::open_at(second, None)).transpose()?;
+    let other = match &args.second {
+        Some(_) if elsewhere.is_some() => None,
+        Some(second) => Some(view.find(&second.which)?.clone()),
+        None => Some(compared_with(&view, &first, args.first.is_some())?),
+    };
+    let of_first = VerifiedSide { view: &view, record: &first };
+    let of_other = match (&other, &elsewhere) {
+        (Some(record), _) => VerifiedSide { view: &view, record },
+        (None, Some((view, record))) => VerifiedSide { view, record },
+        (None, None) => of_first,
+    };
+    let sides = if args.second.is_some() { (of_first, of_other) } else { (of_other, of_first) };
+    let (runs, terms) = args.fresh.terms();
+    let verified = runtime()?.block_on(async {
+        let interrupts = process::interrupts().map_err(no_runtime)?;
+        Ok::<_, CliError>(verify(sides, runs, &terms, &interrupts, &mut announce).await?)
+    })?;
+    let Some(verified) = verified else {
+        output::note("interrupted; the runs that ended are recorded, and the same command goes on");
+        return Ok(ExitCode::from(error::INTERRUPTED));
+    };
+    print_verified(sides, &verified, args.format);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The experiment that one is compared with: the one that it was made on, or the baseline where none was named.
+fn compared_with(view: &SessionView, record: &Record, is_named: bool) -> Result<Record, CliError> {
+    if record.id.is_baseline() && is_named {
+        return Err(SessionError::from(VerifyError::Same(record.id)).into());
+    }
+    let history = &view.history;
+    let base = history.kept_at(&record.base).filter(|_| is_named).and_then(|base| history.get(base));
+    let other = base.or(history.baseline()).filter(|other| other.id != record.id);
+    Ok(other.cloned().ok_or_else(|| SessionError::from(KeepsError::NothingKept(view.tag.to_string())))?)
+}
+
+fn print_verified((a, b): (VerifiedSide<'_>, VerifiedSide<'_>), verified: &VerifiedPair, format: Format) {
+    let VerifiedPair { runs, difference, low, high, level, better, .. } = *verified;
+    if format == Format::Json {
+        return output::json(&json!({
+            "version": FORMAT_VERSION,
+            "tag": b.view.tag,
+            "a": verified.a,
+            "b": verified.b,
+            "runs": runs,
+            "difference": difference,
+            "low": low,
+            "high": high,
+            "level": level,
+            "better": better,
+        }));
+    }
+    let decimals = b.record.metric.number().map_or(4, |number| number.decimals()).clamp(1, 12);
+    let number = |value: f64| format!("{value:.decimals$}");
+    let mean = |values: &[(u64, f64)]| number(values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64);
+    let mut grid = Grid::new([
+        ("experiment", Align::Right),
+        ("recorded", Align::Right),
+        ("fresh mean", Align::Right),
+        ("runs", Align::Right),
+    ]);
+    let (of_a, of_b) = ((a, &verified.a, &verified.values_a), (b, &verified.b, &verified.values_b));
+    for (side, id, values) in [of_a, of_b] {
+        let recorded = side.record.metric.number().map_or("none".to_owned(), |number| number.raw);
+        grid.push([
+            id.own().map_or_else(|| id.text(), |id| id.to_string()),
+            recorded,
+            mean(values),
+            values.len().to_string(),
+        ]);
+    }
+    output::text(&grid.render(format, output::width()));
+    if format == Format::Csv {
+        return;
+    }
+    output::line(&format!("\n{}", verified.sentence(decimals)));
+}
+
+/// Measures what each kept change carries.
+pub(super) fn run_ablate(args: AblateArgs) -> Result<ExitCode, CliError> {
+    let view = chosen::open(args.session.tag())?;
+    let (runs, terms) = args.fresh.terms();
+    let ablation = runtime()?.block_on(async {
+        let interrupts = process::interrupts().map_err(no_runtime)?;
+        Ok::<_, CliError>(ablate(&view, (runs, args.drop), &terms, &interrupts, &mut announce).await?)
+    })?;
+    let Some(ablation) = ablation else {
+        output::note("interrupted; the runs that ended are recorded, and the same command goes on");
+        return Ok(ExitCode::from(error::INTERRUPTED));
+    };
+    print_ablated(&view, &ablation, args.drop, args.format);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_ablated(view: &SessionView, ablation: &Ablation, drops: bool, format: Format) {
+    let Ablation { found, stuck, branch } = ablation;
+    if format == Format::Json {
+        let kept: Vec<_> = found
+            .kept
+            .iter()
+            .map(|Contribution { experiment, contribution, low, high, carries }| {
+                json!({
+                    "experiment": experiment, "contribution": contribution, "low": low, "high": high,
+                    "carries": carries, "why": stuck.get(experiment),
+                })
+            })
+            .collect();
+        return output::json(&json!({
+            "version": FORMAT_VERSION, "tag": view.tag, "best": found.best, "runs": found.runs, "kept": kept,
+            "dropped": found.dropped, "branch": branch,
+        }));
+    }
+    let best = view.history.get(found.best).and_then(|record| record.metric.number());
+    let decimals = best.as_ref().map_or(4, Number::decimals).clamp(1, 12);
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:+.decimals$}"));
+    let mut grid = Grid::new([
+        ("experiment", Align::Right),
+        ("contribution", Align::Right),
+        ("low", Align::Right),
+        ("high", Align::Right),
+        ("carries", Align::Left),
+        ("description", Align::Left),
+    ]);
+    for it in &found.kept {
+        let said = match (it.carries, stuck.get(&it.experiment)) {
+            (Some(_), _) if found.dropped.contains(&it.experiment) => "dropped".to_owned(),
+            (Some(true), _) => "something".to_owned(),
+            (Some(false), _) if it.high.is_some_and(|high| high < 0.0) && !drops => "it harms".to_owned(),
+            (Some(false), _) if drops => "nothing that can be seen, but the result may be worse without it".to_owned(),
+            (Some(false), _) => "nothing that can be seen".to_owned(),
+            (None, why) => format!("cannot be taken out: {}", why.map_or("", String::as_str)),
+        };
+        let description = view.history.get(it.experiment).map_or("", |record| record.description.as_str());
+        let [carries, low, high] = [it.contribution, it.low, it.high].map(number);
+        grid.push([it.experiment.to_string(), carries, low, high, said, description.to_owned()]);
+    }
+    output::text(&grid.render(format, output::width()));
+    if format == Format::Csv {
+        return;
+    }
+    let best = experiment_name(found.best);
+    output::line(&format!(
+        "\nHow much better {best} is with each change than without it, by {} fresh runs of each, with 95% intervals",
+        found.runs
+    ));
+    let is_exact = |it: &Contribution| it.low.is_some() && it.low == it.high;
+    if found.kept.iter().any(is_exact) {
+        output::line("Each program gave one value in all its runs, which says nothing about the noise");
+    }
+    match branch {
+        Some(branch) => output::line(&format!("Branch {branch} has {best} without what was dropped")),
+        None if drops => output::line("Nothing was dropped"),
+        None => {}
+    }
+}
+
+/// Runs an experiment again, beside the session, and says whether its number came back.
+pub(super) fn run_repro(args: ReproArgs) -> Result<ExitCode, CliError> {
+    let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
+    let rerun = Rerun { worktree: args.worktree, links: args.link, here: args.executor.is_some() };
+    let reproduced = runtime()?.block_on(async {
+        let interrupts = process::interrupts().map_err(no_runtime)?;
+        Ok::<_, CliError>(view.reproduce(&record, &rerun, &interrupts, &mut announce_repro).await?)
+    })?;
+    let Some(reproduced) = reproduced else {
+        output::note("interrupted; terminated the run and removed its working tree");
+        return Ok(ExitCode::from(error::INTERRUPTED));
+    };
+    print_repro(&view, &record, &reproduced, args.format);
+    Ok(match reproduced.came_back {
+        Some(came_back) if came_back.is_same() => ExitCode::SUCCESS,
+        Some(_) => ExitCode::from(error::TRY_DISCARD),
+        None if reproduced.failure.is_none() => ExitCode::SUCCESS,
+        None => ExitCode::from(error::TRY_CRASH),
+    })
+}
+
+fn announce_repro(about: &Rerunning<'_>) {
+    output::note(&format!("running `{}` in {}", about.command, about.dir.display()));
+    if !about.missing.is_empty() {
+        const SHOWN: usize = 8;
+        let mut names: Vec<String> = about.missing.iter().take(SHOWN).map(|name| shell_word(name.as_ref())).collect();
+        if about.missing.len() > SHOWN {
+            names.push(format!("and {} more", about.missing.len() - SHOWN));
+        }
+        output::note(&format!(
+            "untracked files are not included: {}; pass --link for those that the run needs",
+            names.join(", ")
+        ));
+    }
+}
+
+/// Tells in a sentence whether the value was reproduced.
+fn verdict(record: &Record, reproduced: &Reproduced) -> String {
+    let recorded = record.to_repeat().1.map_or("no number".to_owned(), |number| number.raw);
+    let apart = |distance: &str| format!("{distance} than the recorded {recorded}");
+    match &reproduced.came_back {
+        Some(CameBack::Exactly) => "the value was reproduced exactly".to_owned(),
+        Some(CameBack::Failure(class)) => format!("it failed again in the same way: {class}"),
+        Some(CameBack::Within { distance, spread }) => {
+            format!(
+                "the value was reproduced: {}, within the spread of {spread} of repeated measurements",
+                apart(distance)
+            )
+        }
+        Some(CameBack::No { distance, spread: Some(spread) }) => {
+            format!("a different value: {}, beyond the spread of {spread} of repeated measurements", apart(distance))
+        }
+        Some(CameBack::No { distance, spread: None }) => {
+            format!("a different value: {}; the spread of such values is unknown", apart(distance))
+        }
+        None => match &reproduced.failure {
+            Some(failure) => match &record.failure {
+                Some(before) => {
+                    format!("it failed in another way: {}, but the record has {}", failure.class, before.class)
+                }
+                None => format!("no value ({}), but the record has {recorded}", failure.class),
+            },
+            None => "a value, but the record has none".to_owned(),
+        },
+    }
+}
+
+fn print_repro(view: &SessionView, record: &Record, reproduced: &Reproduced, format: Format) {
+    let verdict = verdict(record, reproduced);
+    let raw = reproduced.measured.as_ref().map(|number| number.raw.clone());
+    if format == Format::Json {
+        return output::json(&json!({
+            "version": FORMAT_VERSION,
+            "tag": view.tag,
+            "id": record.id,
+            "commit": record.commit,
+            "recorded": record.to_repeat().1.map(|number| number.value),
+            "measured": reproduced.measured.as_ref().map(|number| number.value),
+            "raw": raw,
+            "failure": reproduced.failure,
+            "came_back": reproduced.came_back.as_ref().map(CameBack::is_same),
+            "gpu_others": reproduced.gpu_others,
+            "environment_changes": reproduced.changes,
+            "verdict": verdict,
+            "recorded_seconds": record.runs.last().map(|run| run.seconds),
+            "seconds": reproduced.seconds,
+            "worktree": reproduced.kept,
+            "log": reproduced.log,
+        }));
+    }
+    let mut grid = Grid::new([("what", Align::Left), ("recorded", Align::Left), ("now", Align::Left)]);
+    let recorded = record.to_repeat().1.map_or("none".to_owned(), |number| number.raw);
+    grid.push([record.metric.name.clone(), recorded, raw.unwrap_or_else(|| "none".to_owned())]);
+    let seconds = record.runs.last().map(|run| format!("{:.1}", run.seconds));
+    grid.push(["seconds".into(), seconds.unwrap_or_default(), format!("{:.1}", reproduced.seconds)]);
+    output::text(&grid.render(format, output::width()));
+    if format == Format::Csv {
+        return;
+    }
+    output::line(&format!("\n{verdict} ({})", reproduced.ended));
+    if !reproduced.changes.is_empty() {
+        let changes: Vec<String> = reproduced.changes.iter().map(ToString::to_string).collect();
+        output::line(&format!("it ran elsewhere than the record: {}", changes.join(", ")));
+    }
+    if !reproduced.gpu_others.is_empty() {
+        output::line(&format!("its number is doubtful: {}", GpuOther::clause(&reproduced.gpu_others)));
+    }
+    for line in reproduced.failure.iter().flat_map(|failure| failure.excerpt.lines()) {
+        output::line(&format!("  | {line}"));
+    }
+    if let (Some(dir), Some(log)) = (&reproduced.kept, &reproduced.log) {
+        output::note(&format!("its log is {}", log.display()));
+        output::note(&format!(
+            "the working tree stays; remove it with: git worktree remove --force {}",
+            shell_word(dir)
+        ));
+    }
+    if let Some(CameBack::No { spread: None, .. }) = reproduced.came_back {
+        output::note(&how_to_repeat(view.tag.as_str(), record.id));
+    }
+    let what = match (&reproduced.failure, &reproduced.measured) {
+        (Some(failure), _) => failure.class.to_string(),
+        (None, number) => number.as_ref().map_or("no number".to_owned(), |number| number.raw.clone()),
+    };
+    let text = shell_word(format!("repro: {what} on {}", reproduced.host).as_ref());
+    output::note(&format!("the session does not store it; note it with: ar note {}/{} {text}", view.tag, record.id));
 }

@@ -1,22 +1,27 @@
-//! `ar guard`.
+//! `ar guard`: one patrol, the unit that repeats it, and the resident guard.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use autoresearch::domain::{FORMAT_VERSION, duration_text, one_line};
-use autoresearch::guardian::{GuardianError, Patrol, PatrolReport, Patrolled, ServiceError, real_path};
-use autoresearch::rules::Thresholds;
-use autoresearch::state::user_folder;
 use serde_json::{Value, json};
 
-use super::args::{GuardArgs, PatrolFormat};
+use autoresearch::domain::{Clock, FORMAT_VERSION, Resident, duration_text, exact_time, one_line, with_causes};
+use autoresearch::exec::leave_starter;
+use autoresearch::guardian::{
+    DEFAULT_EVERY, GuardianError, Patrol, PatrolReport, Patrolled, ServiceError, become_resident, real_path, reside,
+    resident_script,
+};
+use autoresearch::rules::Thresholds;
+use autoresearch::state::user_folder;
+
+use super::args::{GuardArgs, GuardServiceArgs, PatrolFormat};
 use super::error::CliError;
 use super::process::runtime;
-use super::{exit, guard_service, output, settings};
+use super::{error, output, settings};
 
 /// Makes one patrol and starts the resident guard again if it is gone, or does what has patrols come by themselves.
 pub(super) fn run(args: GuardArgs) -> Result<ExitCode, CliError> {
-    if let Some(code) = guard_service::run(&args.service, || arguments(&args))? {
+    if let Some(code) = be_service(&args.service, || arguments(&args))? {
         return Ok(code);
     }
     let GuardArgs { paths, stall, stuck, nudge, format, .. } = args;
@@ -40,7 +45,7 @@ pub(super) fn run(args: GuardArgs) -> Result<ExitCode, CliError> {
     let code = resident.map_or_else(|error| CliError::from(error).print(), |()| ExitCode::SUCCESS);
     let code = noted.map_or_else(|error| CliError::from(GuardianError::from(error)).print(), |()| code);
     let needs_person = sessions.iter().any(|session| session.verdict.needs_person);
-    Ok(if needs_person { ExitCode::from(exit::NEEDS_PERSON) } else { code })
+    Ok(if needs_person { ExitCode::from(error::NEEDS_PERSON) } else { code })
 }
 
 /// The arguments of each patrol of an installed or a resident guard: the options of this invocation, with absolute
@@ -77,4 +82,60 @@ fn to_line(Patrolled { repository, tag, verdict }: &Patrolled) -> String {
     let flag = if verdict.needs_person { " (needs you)" } else { "" };
     let (state, action) = (verdict.state.to_string(), verdict.action.to_string());
     format!("{state:<8} {action:<8} {tag} in {}: {}{flag}", one_line(&repository.to_string_lossy()), verdict.detail)
+}
+
+/// Does what is asked for instead of a patrol; `None` if a patrol is asked for. `arguments` gives those that each patrol gets
+/// after `ar guard`, with absolute paths.
+fn be_service(
+    args: &GuardServiceArgs,
+    arguments: impl FnOnce() -> Result<Vec<String>, CliError>,
+) -> Result<Option<ExitCode>, CliError> {
+    if let Some(scheduler) = args.print {
+        let unit = scheduler.unit(&arguments()?, args.every.unwrap_or(DEFAULT_EVERY))?;
+        output::bytes(unit.as_bytes());
+    } else if args.print_sh {
+        output::bytes(resident_script(&resident(args, arguments()?))?.as_bytes());
+    } else if args.resident {
+        return Err(become_resident(&resident(args, arguments()?)).into());
+    } else {
+        return Ok(None);
+    }
+    Ok(Some(ExitCode::SUCCESS))
+}
+
+fn resident(args: &GuardServiceArgs, arguments: Vec<String>) -> Resident {
+    Resident {
+        version: FORMAT_VERSION,
+        beat: args.beat.unwrap_or(Resident::BEAT),
+        wake: args.wake.unwrap_or(Resident::WAKE),
+        patrol: args.patrol.clone(),
+        arguments,
+    }
+}
+
+/// Is the resident guard, as the hidden first argument of the program asks; `mode` is `detached` in the background.
+pub(crate) fn be_resident(mode: Option<&OsString>) -> ExitCode {
+    if mode.is_some_and(|mode| mode == "detached") {
+        // Only who leads a process group cannot leave, and that has left already.
+        let _ = leave_starter();
+    } else {
+        output::note(
+            "Ctrl-C ends the resident guard; patrols and loops start it again while its `resident.json` exists",
+        );
+    }
+    match reside(|line| output::complaint(&format!("{} {line}", exact_time(Clock::System.now())))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => CliError::from(error).print(),
+    }
+}
+
+/// Tells that the resident guard, which is wanted and gone, does not start.
+pub(super) fn tell_no_resident(error: &ServiceError) {
+    output::note(&format!("warning: the resident guard does not start: {}", with_causes(error)));
+}
+
+impl From<ServiceError> for CliError {
+    fn from(error: ServiceError) -> Self {
+        CliError::with_code(error::of_error(error.kind()), error.hint(), error)
+    }
 }

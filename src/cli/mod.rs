@@ -1,68 +1,34 @@
-//! The command line: arguments, one file per command, errors and exit codes. The only part that prints.
+//! The command line: arguments, commands by what they are about, errors and exit codes. The only part that prints.
 
-mod ablate;
-mod allocation;
 mod args;
-mod brief;
 mod chosen;
-mod completions;
-mod confirm;
 mod demo;
-mod diff;
 mod doctor;
 mod error;
-mod exit;
-mod export;
-mod extract;
+mod exchange;
 mod finalize;
-mod foreign;
 mod fresh_runs;
-mod globals;
 mod guard;
-mod guard_service;
-mod idea;
-mod import;
 mod init;
-mod inside;
-mod instructions;
-mod live;
-mod log;
-mod loop_agent;
-mod man;
 mod mcp;
-mod note;
-mod outcome_line;
+mod messages;
 mod output;
-mod pager;
 mod printer;
 mod process;
 mod progress;
-mod rate;
+mod records;
 #[cfg(test)]
 mod reference_tests;
 mod report;
-mod repro;
 mod research;
-mod restore;
 mod run;
-mod said;
-mod score;
 mod serve;
 mod settings;
-mod show;
-mod signals;
+mod shell;
 mod status;
 mod stop;
-mod tell;
-mod terms;
 mod tracker;
 mod try_one;
-mod values;
-mod verify;
-mod version;
-mod watch;
-mod watch_all;
-mod weights;
 mod words;
 
 use std::error::Error;
@@ -78,8 +44,8 @@ use crate::archiver::Asked;
 use args::{Cli, Command};
 pub(crate) use args::{commands, program};
 use error::CliError;
-pub(crate) use guard_service::be_resident;
-pub(crate) use said::answer;
+pub(crate) use guard::be_resident;
+pub(crate) use messages::answer;
 pub(crate) use words::is_foreign_word;
 
 /// Returns whether the first word after the options is a command, or is the last argument and a misspelt command.
@@ -93,7 +59,7 @@ pub(crate) fn means_command(args: &[OsString]) -> bool {
 
 /// Parses the arguments, runs the command, prints what went wrong, and gives the exit code.
 pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
-    if let Some(code) = completions::answer(&args) {
+    if let Some(code) = shell::answer(&args) {
         return code;
     }
     let program = program();
@@ -136,40 +102,40 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
 }
 
 fn dispatch(command: Command) -> Result<ExitCode, CliError> {
-    inside::refuse(&command)?;
+    process::refuse(&command)?;
     match command {
         Command::Run(args) => run::run(args).map_err(CliError::of_start),
         Command::Try(args) => try_one::run(args).map_err(CliError::of_start),
         Command::Resume(args) => run::resume(args),
         Command::Report(args) => report::run(args),
-        Command::Status(args) => status::run(args),
+        Command::Status(args) => status::status(args),
         Command::Serve(args) => serve::run(args),
         Command::Stop(args) => stop::run(args),
-        Command::Tell(args) => tell::run(args),
-        Command::Log(args) => log::run(args),
-        Command::Show(args) => show::run(args),
-        Command::Diff(args) => diff::run(args),
-        Command::Note(args) => note::run(args),
-        Command::Rate(args) => rate::run(args),
-        Command::Restore(args) => restore::run(args),
-        Command::Repro(args) => repro::run(args),
-        Command::Verify(args) => verify::run(args),
-        Command::Ablate(args) => ablate::run(args),
-        Command::Finalize(args) => finalize::run(args),
-        Command::Import(args) => import::run(args),
-        Command::Export(args) => export::run(args),
-        Command::Brief(args) => brief::run(args),
-        Command::Idea(args) => idea::run(args),
-        Command::Extract(args) => extract::run(args),
-        Command::Score(args) => score::run(args),
+        Command::Tell(args) => messages::run_tell(args),
+        Command::Log(args) => records::log(args),
+        Command::Show(args) => records::show(args),
+        Command::Diff(args) => records::diff(args),
+        Command::Note(args) => messages::note(args),
+        Command::Rate(args) => research::rate_session(args),
+        Command::Restore(args) => finalize::restore(args),
+        Command::Repro(args) => fresh_runs::run_repro(args),
+        Command::Verify(args) => fresh_runs::run_verify(args),
+        Command::Ablate(args) => fresh_runs::run_ablate(args),
+        Command::Finalize(args) => finalize::finalize(args),
+        Command::Import(args) => exchange::import(args),
+        Command::Export(args) => exchange::export(args),
+        Command::Brief(args) => records::brief(args),
+        Command::Idea(args) => messages::idea(args),
+        Command::Extract(args) => records::extract(args),
+        Command::Score(args) => research::run_score(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Guard(args) => guard::run(args),
         Command::Init(args) => init::run(args).map_err(CliError::of_start),
         Command::Demo(args) => demo::run(args),
-        Command::Completions(args) => completions::run(&args),
-        Command::Man(args) => man::run(&args),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::man(&args),
         Command::Mcp => mcp::run(),
-        Command::Version => Ok(version::run()),
+        Command::Version => Ok(shell::version()),
     }
 }
 
@@ -196,7 +162,7 @@ fn clap_exit(error: &clap::Error, archiver: impl FnOnce() -> Option<Asked>) -> E
         if matches!(error.kind(), ErrorKind::DisplayVersion | ErrorKind::DisplayHelp)
             && let Some(archiver) = archiver()
         {
-            version::name_archiver(archiver);
+            shell::name_archiver(archiver);
         }
         return ExitCode::SUCCESS;
     }
@@ -205,5 +171,5 @@ fn clap_exit(error: &clap::Error, archiver: impl FnOnce() -> Option<Asked>) -> E
     {
         output::complaint(&format!("hint: {hint}"));
     }
-    ExitCode::from(exit::USAGE)
+    ExitCode::from(error::USAGE)
 }

@@ -1,19 +1,20 @@
-//! Writing to standard output and standard error, which may be gone: a closed pipe or terminal stops nothing.
+//! Writing to standard output and standard error, which may be gone: a closed pipe or terminal stops nothing. Long answers are
+//! shown page by page.
 
-use std::env;
-use std::fs;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{env, fs, io};
 
-use autoresearch::domain::{json_text, write_json};
-use autoresearch::measure::PlainText;
-use autoresearch::report::{Glyphs, in_ascii};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::pager::{self, Pager};
+use autoresearch::domain::{json_text, write_json};
+use autoresearch::exec::leave_interrupts_to_others;
+use autoresearch::measure::PlainText;
+use autoresearch::report::{Glyphs, in_ascii};
 
 /// The bytes of an answer to gather before each write: the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
@@ -105,7 +106,7 @@ pub(super) fn text(text: &str) {
         let is_plain = io::stdout().is_terminal() && glyphs() == Glyphs::Ascii;
         let text = if is_plain { &in_ascii(text, width()) } else { text };
         let mut paged = anstream::AutoStream::new(Vec::new(), anstream::AutoStream::choice(&io::stdout()));
-        if write!(paged, "{text}").is_ok() && pager::write(&paged.into_inner()) {
+        if write!(paged, "{text}").is_ok() && write(&paged.into_inner()) {
             return;
         }
         let mut out = anstream::stdout().lock();
@@ -116,7 +117,7 @@ pub(super) fn text(text: &str) {
 /// Shows all that is printed to standard output in the user's pager until the result is dropped. There is none without a
 /// terminal, and none with `--no-pager`.
 pub(super) fn paged() -> Option<Pager> {
-    if manners().no_pager || !is_terminal() { None } else { pager::start() }
+    if manners().no_pager || !is_terminal() { None } else { start() }
 }
 
 /// Writes bytes to standard output as they are.
@@ -155,7 +156,7 @@ struct Answer;
 
 impl Write for Answer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !pager::write(bytes) {
+        if !write(bytes) {
             io::stdout().lock().write_all(bytes)?;
         }
         Ok(bytes.len())
@@ -206,4 +207,52 @@ pub(super) fn glyphs() -> Glyphs {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(env::var_os).find(|value| !value.is_empty());
     let locale = locale.unwrap_or_default().to_string_lossy().to_lowercase();
     if locale.contains("utf-8") || locale.contains("utf8") { Glyphs::Unicode } else { Glyphs::Ascii }
+}
+
+/// The standard input of the pager while there is one.
+static PIPE: Mutex<Option<ChildStdin>> = Mutex::new(None);
+
+/// A pager that takes all that is printed to standard output, until it is dropped: then the user is waited for.
+pub(super) struct Pager(Child);
+
+/// Starts the user's pager: `$AR_PAGER`, else `$PAGER`, else `less`. As with git, an empty one and `cat` mean none, and
+/// `less` quits by itself if the answer fits on the screen.
+pub(super) fn start() -> Option<Pager> {
+    let chosen = ["AR_PAGER", "PAGER"].iter().find_map(|name| env::var(name).ok());
+    let pager = match chosen {
+        Some(pager) if pager.trim().is_empty() || pager.trim() == "cat" => return None,
+        Some(pager) => pager,
+        None => "less".to_owned(),
+    };
+    // A missing pager must not lose the answer.
+    let found =
+        Command::new("sh").args(["-c", "command -v -- \"$1\"", "sh", pager.split_whitespace().next()?]).output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(&pager).stdin(Stdio::piped());
+    for (name, value) in [("LESS", "FRX"), ("LV", "-c")] {
+        if env::var_os(name).is_none() {
+            command.env(name, value);
+        }
+    }
+    let mut child = command.spawn().ok()?;
+    // The pager has Ctrl-C to itself.
+    leave_interrupts_to_others();
+    *PIPE.lock().unwrap_or_else(PoisonError::into_inner) = child.stdin.take();
+    Some(Pager(child))
+}
+
+/// Writes to the pager, where there is one; gives whether there is. What comes when the user has left it goes nowhere.
+pub(super) fn write(bytes: &[u8]) -> bool {
+    let mut pipe = PIPE.lock().unwrap_or_else(PoisonError::into_inner);
+    pipe.as_mut().map(|pager| pager.write_all(bytes)).is_some()
+}
+
+impl Drop for Pager {
+    fn drop(&mut self) {
+        PIPE.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let _ = self.0.wait();
+    }
 }

@@ -15,8 +15,8 @@ use autoresearch::{fs, state};
 use super::args::{ReportArgs, ReportFormat, Style};
 use super::error::CliError;
 use super::process::current_dir;
-use super::values::ChartFile;
-use super::{chosen, exit, foreign, note, output, settings, weights};
+use super::settings::ChartFile;
+use super::{chosen, error, messages, output, research, settings};
 
 /// The user's notes on experiments, by number.
 pub(super) type Notes = BTreeMap<ExperimentId, Vec<Note>>;
@@ -24,16 +24,16 @@ pub(super) type Notes = BTreeMap<ExperimentId, Vec<Note>>;
 /// Prints what a session, or a ledger from anywhere, found, or what several sessions found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
     if args.weights {
-        return weights::run(args);
+        return research::suggest_weights(args);
     }
     if !args.others.is_empty() {
         return run_several(args);
     }
-    let (report, session) = match foreign::read(&args.foreign)? {
+    let (report, session) = match chosen::read(&args.foreign)? {
         Some(ledger) => (Report::of_ledger(ledger), None),
         None => {
             let view = chosen::open(args.session.tag())?;
-            let notes = note::on(&view, view.history.records());
+            let notes = messages::on(&view, view.history.records());
             (of_session(&view, &notes)?, Some((view, notes)))
         }
     };
@@ -48,7 +48,7 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
             output::bytes(html_report(&report, &details, settings::clock()?).as_bytes());
         }
     }
-    exit::leave((report, session));
+    error::leave((report, session));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -60,7 +60,7 @@ fn run_several(args: ReportArgs) -> Result<ExitCode, CliError> {
     }
     let read = |tag: &Tag| {
         let view = chosen::open(Some(tag.clone()))?;
-        let notes = note::on(&view, view.history.records());
+        let notes = messages::on(&view, view.history.records());
         of_session(&view, &notes)
     };
     let reports: Result<Vec<Report>, CliError> = tags.iter().map(read).collect();
@@ -79,7 +79,7 @@ fn run_several(args: ReportArgs) -> Result<ExitCode, CliError> {
             }
         }
     }
-    exit::leave(reports);
+    error::leave(reports);
     Ok(ExitCode::SUCCESS)
 }
 

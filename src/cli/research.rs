@@ -1,26 +1,35 @@
-//! `ar init --research`.
+//! Research: `ar init --research`, `ar score`, `ar rate` and `ar report --weights`.
 
-use std::fs;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{env, fs};
+
+use serde_json::{Map, Value, json};
 
 use autoresearch::agent::agent_terms;
 use autoresearch::domain::{
-    Asked, COMPOSITE, DEFAULT_AGENT_TIMEOUT, Direction, PRESETS, StopRule, list, one_line, shell_word,
+    Asked, COMPOSITE, CommitId, DEFAULT_AGENT_TIMEOUT, Direction, ExperimentId, FORMAT_VERSION, Form, Number, PRESETS,
+    Rating, StopRule, Tag, count_of, list, one_line, shell_word, with_causes,
 };
 use autoresearch::git::{GitError, Repo};
+use autoresearch::report::{Align, Format, Grid, ratings_grid, render_weights, weights_json};
+use autoresearch::rules::{artifact_metric, four_decimals};
 use autoresearch::score::{
-    ARTIFACT, ResearchTerms, SEARCH_FILE, SEARCH_SCRIPT, SOURCES, TERMS_FILE, TermsError, artifact_template,
-    program_template, terms_template,
+    ARTIFACT, ResearchTerms, SEARCH_FILE, SEARCH_SCRIPT, SOURCES, Score, TERMS_FILE, TermsError, artifact_template,
+    explain, program_template, terms_template,
 };
-use autoresearch::session::{PROGRAM, RESEARCH_THRESHOLD, SessionError, ask_subtopics, commit_new_files};
+use autoresearch::session::{
+    Compared, PROGRAM, RESEARCH_THRESHOLD, Scored, ScoredOf, SessionError, ask_subtopics, commit_new_files, no_session,
+    rating, score, session_tags,
+};
 
-use super::args::InitArgs;
+use super::args::{InitArgs, RateArgs, ReportArgs, ReportFormat, ScoreArgs};
 use super::error::CliError;
 use super::init::settings_text;
-use super::output;
 use super::process::{current_dir, runtime};
-use super::settings::{SETTINGS_FILE, Settings};
+use super::settings::{SETTINGS_FILE, Settings, clock};
+use super::{chosen, output};
 
 /// The search command of the script, which is asked in a folder of its own.
 const SEARCH: &str = "python3 \"$AR_ROOT/search.py\"";
@@ -29,7 +38,7 @@ const SEARCH: &str = "python3 \"$AR_ROOT/search.py\"";
 const COMMAND: &str = "ar score";
 
 /// Makes and commits the files of a research session, in a new repository where the folder is empty. It asks nothing.
-pub(super) fn run(args: InitArgs, question: &str) -> Result<ExitCode, CliError> {
+pub(super) fn init_research(args: InitArgs, question: &str) -> Result<ExitCode, CliError> {
     let question = one_line(question);
     if question.is_empty() {
         return Err(CliError::usage("the question is empty", "write it after --research, in quotation marks"));
@@ -150,4 +159,201 @@ fn asked(given: Asked) -> Asked {
         scope: Some(vec![ARTIFACT.into(), format!("{SOURCES}/**/*.md"), format!("{SOURCES}/.gitkeep")]),
         ..given.or(defaults)
     }
+}
+
+/// Prints what the research artifact of the working tree scores. Only an artifact or terms that cannot be read are an error.
+pub(super) fn run_score(args: ScoreArgs) -> Result<ExitCode, CliError> {
+    let dir = current_dir()?;
+    let named = args.session.or(args.tag);
+    let of_call = variable("AR_TAG").and_then(|tag| tag.parse::<Tag>().ok());
+    // The experiment whose run or agent this is a part of.
+    let own = variable("AR_EXPERIMENT").and_then(|id| id.parse::<ExperimentId>().ok());
+    let own = own.filter(|_| of_call.is_some() && named.as_ref().is_none_or(|tag| Some(tag) == of_call.as_ref()));
+    let commit = variable("AR_COMMIT").filter(|_| own.is_some()).map(|commit| CommitId::new(&commit));
+    let folder = variable("AR_RUN_DIR").filter(|_| commit.is_some()).map(PathBuf::from);
+    let tag = match named.or(of_call) {
+        Some(tag) => Some(chosen::find(&Repo::find(&dir)?, Some(tag))?),
+        None => None,
+    };
+    let scored = runtime()?.block_on(score(&dir, tag, ScoredOf { experiment: own, commit, folder }))?;
+    match args.format {
+        Format::Json => output::json(&document(&scored)),
+        Format::Table => output::text(&text(&scored)),
+        format => {
+            let mut grid = Grid::new([("axis", Align::Left), ("value", Align::Right)]);
+            for (name, value) in lines(&scored.score) {
+                grid.push([name.into_owned(), value]);
+            }
+            output::text(&grid.render(format, output::width()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Explains the score, then lists the values. They come last because the last value of a name in a log counts.
+fn text(scored: &Scored) -> String {
+    let mut text = format!("question: {}\n{}\n", one_line(&scored.terms.question), compared(&scored.compared));
+    for line in explain(&scored.score, &scored.terms) {
+        text += &line;
+        text.push('\n');
+    }
+    for (name, value) in lines(&scored.score) {
+        text += &format!("{name}: {value}\n");
+    }
+    text
+}
+
+/// The axes and the composite as they are printed, and after them the composite of the artifact.
+fn lines(score: &Score) -> Vec<(Cow<'static, str>, String)> {
+    let number = |value: Option<f64>| value.map_or("nan".to_owned(), four_decimals);
+    let mut lines: Vec<_> = score.axes.iter().map(|(name, value)| (Cow::from(*name), number(*value))).collect();
+    let whole = |number: &Option<Number>| number.as_ref().map_or("nan".to_owned(), |number| number.raw.clone());
+    lines.push((COMPOSITE.into(), whole(&score.composite)));
+    lines.push((artifact_metric(COMPOSITE).into(), whole(&score.artifact.composite)));
+    lines
+}
+
+fn compared(compared: &Compared) -> String {
+    let kept = match (&compared.kept, compared.experiment) {
+        (Some(_), Some(id)) if id.is_baseline() => "the baseline".to_owned(),
+        (Some(_), Some(id)) => format!("experiment {id}"),
+        (Some(commit), None) => format!("commit {}", commit.short(8)),
+        (None, _) => "nothing".to_owned(),
+    };
+    match &compared.session {
+        Some(tag) => {
+            let earlier = count_of(compared.earlier, "earlier iteration");
+            format!("compared with {kept} and {earlier} of session {tag}")
+        }
+        None => format!("compared with {kept}, outside of a session"),
+    }
+}
+
+fn document(scored: &Scored) -> Value {
+    let Scored { terms, compared, score } = scored;
+    let axes: Map<String, Value> = score.axes.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+    let by: Map<String, Value> = score.diversity.iter().map(|(by, value)| ((*by).to_owned(), json!(value))).collect();
+    let forms: Map<String, Value> =
+        score.forms.iter().map(|(form, value)| (form.to_string(), json!(value.as_ref().map(|it| it.value)))).collect();
+    let topics =
+        |places: &mut dyn Iterator<Item = usize>| places.map(|place| terms.topics[place].clone()).collect::<Vec<_>>();
+    let texts = json!({
+        "version": FORMAT_VERSION,
+        "topics": {
+            "addressed": topics(&mut score.addressed.iter().copied()),
+            "added": topics(&mut score.added.iter().copied()),
+            "new": topics(&mut score.newly.iter().copied()),
+            "open": topics(&mut (0..terms.topics.len()).filter(|place| !score.addressed.contains(place))),
+        },
+        "warnings": score.warnings,
+        "problems": score.problems,
+    });
+    let numbers = json!({
+        "claims": {"new": score.claims.0, "verified": score.claims.1, "repeats": score.repeats},
+        "removed": score.removed,
+        "sources": {"cited": score.sources.0, "first_stored": score.first_stored, "diversity": by, "kept": score.stored.0, "stored": score.stored.1},
+        "compared": {
+            "session": compared.session,
+            "experiment": compared.experiment,
+            "commit": compared.kept,
+            "earlier": compared.earlier,
+        },
+        "reverified": score.batch.map(|(citations, failed)| json!({"citations": citations, "problems": failed})),
+        "form": Form::Weighted.to_string(),
+        "forms": forms,
+        "artifact": {
+            "axes": score.artifact.axes,
+            "composite": score.artifact.value(),
+            "form": terms.composite.form.to_string(),
+        },
+        "worst": score.worst,
+        "axes": axes,
+        "composite": score.composite.as_ref().map(|value| value.value),
+    });
+    // In a log the last number of a name counts: no text that an agent wrote comes after the numbers.
+    Value::Object([texts, numbers].into_iter().filter_map(|part| part.as_object().cloned()).flatten().collect())
+}
+
+/// Rates a session, or prints the rating of one or of all.
+pub(super) fn rate_session(args: RateArgs) -> Result<ExitCode, CliError> {
+    let session = |name: &str| name.parse::<Tag>().map_err(SessionError::from);
+    match (args.session.as_deref(), args.rating, args.tag) {
+        (Some(name), Some(rating), None) => rate(session(name)?, rating),
+        // The only word is the rating where an option names the session.
+        (Some(word), _, Some(tag)) => {
+            let hint = format!("write `ar rate {tag} 0.8`");
+            rate(tag, Rating::value(word).map_err(|error| CliError::usage(format!("`{word}` {error}"), hint))?)
+        }
+        (Some(word), None, None) => {
+            let repo = Repo::discover(&current_dir()?)?;
+            // It looks like a rating of no session, unless a session has such a name.
+            if let Ok(rating) = Rating::value(word)
+                && !session_tags(&repo)?.iter().any(|tag| tag.as_str() == word)
+            {
+                return Err(CliError::usage("a rating without a session", format!("write `ar rate SESSION {rating}`")));
+            }
+            print_rating(&repo, Some(&session(word)?), args.format)
+        }
+        (None, _, tag) => print_rating(&Repo::discover(&current_dir()?)?, tag.as_ref(), args.format),
+    }
+}
+
+fn rate(tag: Tag, value: f64) -> Result<ExitCode, CliError> {
+    let view = chosen::open(Some(tag))?;
+    let before = view.rate(value, clock()?)?.map(|before| format!(", before {}", before.value));
+    output::line(&format!("rated session {}: {value}{}", view.tag, before.unwrap_or_default()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the rating of one session, or those of all.
+fn print_rating(repo: &Repo, tag: Option<&Tag>, format: Format) -> Result<ExitCode, CliError> {
+    let mut tags = session_tags(repo)?;
+    if let Some(tag) = tag {
+        tags.retain(|of| of == tag);
+        if tags.is_empty() {
+            return Err(no_session(repo, tag).into());
+        }
+    }
+    let mut shown: Vec<(Tag, Option<Rating>)> = Vec::new();
+    for of in tags {
+        match rating(repo, &of) {
+            Ok(rating) => shown.push((of, rating)),
+            Err(error) if tag.is_some() => return Err(error.into()),
+            Err(error) => output::note(&format!("note: skipped session {of}: {}", with_causes(&error))),
+        }
+    }
+    let _pager = output::paged();
+    match format {
+        Format::Json => {
+            let fields = |(tag, rating): &(Tag, Option<Rating>)| json!({"tag": tag, "rating": rating});
+            let sessions: Vec<Value> = shown.iter().map(fields).collect();
+            output::json(&json!({"version": FORMAT_VERSION, "sessions": sessions}));
+        }
+        format => {
+            let screen = (format == Format::Table).then(clock).transpose()?;
+            output::text(&ratings_grid(&shown, screen).render(format, output::width()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the weights of a session's axes that the ratings of sessions speak for.
+pub(super) fn suggest_weights(args: ReportArgs) -> Result<ExitCode, CliError> {
+    let format = args.format.unwrap_or(ReportFormat::Table).as_text();
+    let format = format.ok_or_else(|| CliError::usage("--weights has no page", "omit --format html"))?;
+    let view = chosen::open(args.session.tag())?;
+    let weighed = view.weigh()?;
+    for (tag, why) in &weighed.unread {
+        output::note(&format!("note: skipped session {tag}: {why}"));
+    }
+    let _pager = output::paged();
+    match format {
+        Format::Json => output::json(&weights_json(&view.tag, &weighed)),
+        format => output::text(&render_weights(&weighed, format, output::width())),
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,6 @@
 
 mod desk;
 mod door;
-mod http;
 
 use std::future::pending;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::args::ServeArgs;
 use super::error::CliError;
 use super::process::{current_dir, no_runtime, runtime};
-use super::{exit, output, settings};
+use super::{error, output, settings};
 use desk::Desk;
 use door::Door;
 
@@ -43,12 +42,12 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, CliError> {
             output::note("note: the page is not encrypted; anyone on the way can read it, and its token");
         }
         tokio::select! {
-            () = http::serve(listener, door, desk) => {}
+            () = door::serve(listener, door, desk) => {}
             _ = int.recv() => {}
             _ = term.recv() => {}
             _ = async { match &mut hangup { Some(hangup) => hangup.recv().await, None => pending().await } } => {}
         }
-        Ok(ExitCode::from(exit::INTERRUPTED))
+        Ok(ExitCode::from(error::INTERRUPTED))
     })
 }
 

@@ -2,22 +2,26 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use serde::de::DeserializeOwned;
+use strum::VariantArray;
+
+use autoresearch::agent::preset_names;
 use autoresearch::domain::{
     Asked, COMPOSITE, Clock, Composite, CompositeError, EngineCommands, ExecutorName, Form, Kind, Prices, Setting, Tag,
-    nearest, settings, shell_word,
+    WordList, nearest, settings, shell_word, word_list,
 };
 use autoresearch::fs::read_regular;
 use autoresearch::git::Repo;
 pub(super) use autoresearch::session::SETTINGS_FILE;
 use autoresearch::session::{Drive, LoopWish, Plan, SessionError, Wanted};
-use serde::de::DeserializeOwned;
-use strum::VariantArray;
 
-use super::confirm::ask_direction;
 use super::error::CliError;
-use super::terms::SettingsArgs;
+use super::run::ask_direction;
 
 /// Settings from flags, the environment's variables and the settings file. An unreadable file is an error only for
 /// commands that need it: an existing session uses its stored settings.
@@ -281,14 +285,102 @@ fn asked_by(layer: Vec<Given>, hint: &str) -> Result<Asked, CliError> {
     Ok(asked)
 }
 
+/// The settings of a session: flag, then variable (`AR_METRIC`), then `ar.toml`, then default.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SettingsArgs(pub(super) Asked);
+
+impl Args for SettingsArgs {
+    fn augment_args(command: Command) -> Command {
+        settings().into_iter().map(flag).fold(command, Command::arg)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        SettingsArgs::augment_args(command)
+    }
+}
+
+impl FromArgMatches for SettingsArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut settings = SettingsArgs::default();
+        settings.update_from_arg_matches(matches)?;
+        Ok(settings)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for setting in settings() {
+            let values: Vec<String> = match setting.kind {
+                Kind::Switch => matches.get_flag(setting.key).then(|| "true".to_owned()).into_iter().collect(),
+                _ => matches.get_many(setting.key).into_iter().flatten().cloned().collect(),
+            };
+            if !values.is_empty() {
+                (setting.set)(&mut self.0, &values)
+                    .map_err(|error| clap::Error::raw(clap::error::ErrorKind::ValueValidation, error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The settings that people use, which `-h` shows; `--help` shows all.
+static IN_SHORT_HELP: WordList = WordList::new(|| word_list(include_str!("lists/short_help.txt")));
+
+/// The flag of a setting.
+fn flag(setting: &'static Setting) -> Arg {
+    let flag = Arg::new(setting.key)
+        .long(setting.key)
+        .help(setting.help.replace("{presets}", &preset_names()))
+        .help_heading(setting.heading.to_string())
+        .hide_short_help(!IN_SHORT_HELP.contains(&setting.key));
+    let flag = setting.excludes.into_iter().fold(flag, Arg::conflicts_with);
+    if setting.kind == Kind::Switch {
+        return flag.action(ArgAction::SetTrue);
+    }
+    let action = if setting.is_list { ArgAction::Append } else { ArgAction::Set };
+    let flag = flag
+        .value_name(setting.value)
+        .action(action)
+        .allow_hyphen_values(setting.is_of_options)
+        .allow_negative_numbers(matches!(setting.kind, Kind::Whole | Kind::Float));
+    if setting.key == "tag" {
+        // The type of its error is what its hint goes by.
+        return flag.value_parser(|text: &str| text.parse::<Tag>().map(|_| text.to_owned()));
+    }
+    let choices = (setting.choices)();
+    if choices.is_empty() {
+        return flag.value_parser(|text: &str| setting.accept(text).map(|()| text.to_owned()));
+    }
+    let choices = choices.into_iter().map(|(name, help)| PossibleValue::new(name).help(help));
+    flag.value_parser(PossibleValuesParser::new(choices))
+}
+
+/// A file for a chart; its extension says as what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ChartFile {
+    pub(super) path: PathBuf,
+    pub(super) is_png: bool,
+}
+
+impl FromStr for ChartFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let path = PathBuf::from(text);
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_lowercase();
+        match extension.as_str() {
+            "svg" | "png" => Ok(ChartFile { is_png: extension == "png", path }),
+            _ => Err("a chart is written as .svg or .png".into()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
-
     use std::time::Duration;
 
-    use autoresearch::domain::{CommitId, Contract, Direction, Heading, MetricSource, MetricSpec};
     use jiff::Timestamp;
+
+    use autoresearch::domain::{CommitId, Contract, Direction, Heading, MetricSource, MetricSpec};
 
     use super::*;
 
@@ -397,5 +489,14 @@ mod tests {
         }
         fs::write(&path, "metrik = \"m\"\n").unwrap();
         assert!(from_file(&path).is_err());
+    }
+
+    #[test]
+    fn a_chart_is_what_its_extension_says() {
+        let is_png = |text: &str| text.parse::<ChartFile>().map(|file| file.is_png).ok();
+        assert_eq!(
+            ["a.svg", "b/c.PNG", "a.pdf", "svg", ".png"].map(is_png),
+            [Some(false), Some(true), None, None, None]
+        );
     }
 }

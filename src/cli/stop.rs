@@ -17,7 +17,7 @@ use super::error::CliError;
 use super::printer::Printer;
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
-use super::{chosen, output, settings, signals};
+use super::{chosen, output, process, settings};
 
 /// Stops whoever is at work on a session, or ends a run that goes on without anybody.
 pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
@@ -111,7 +111,7 @@ fn end_open(repo: Repo, tag: &Tag, id: ExperimentId, was_left: bool, clock: Cloc
     let plan = Plan::new(repo, &asked.into(), Drive::Ending, clock)?;
     let printer = Printer::start(Progress::aside(clock, main_worktree.clone())).map_err(no_runtime)?;
     let tried = runtime()?.block_on(async {
-        let interrupts = signals::interrupts().map_err(no_runtime)?;
+        let interrupts = process::interrupts().map_err(no_runtime)?;
         interrupts.ask(Interrupt::Now);
         let tried = async { Session::open(plan, printer.observer(), interrupts).await?.try_continue(None).await };
         Ok::<_, CliError>(match tried.await {

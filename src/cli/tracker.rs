@@ -1,9 +1,6 @@
 //! Trackers of experiments, and the export of a session to one by its own client library.
 
-mod feed;
-mod folder;
-mod python;
-
+mod client;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
@@ -16,13 +13,11 @@ use autoresearch::session::SessionView;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
-use self::feed::{Feed, Unfed};
-use self::folder::Folder;
-use self::python::Python;
+use self::client::{Feed, Folder, Python, Unfed};
 use super::args::TrackerArgs;
 use super::error::CliError;
 use super::process::{no_runtime, runtime};
-use super::{chosen, exit, output, settings};
+use super::{chosen, error, output, settings};
 
 /// Time limit for a client after its last record: an upload may be slow.
 const FINISHING: Duration = Duration::from_secs(600);
@@ -149,7 +144,7 @@ impl Export<'_> {
         let mut signals = Signals::listen()?;
         let python = tokio::select! {
             biased;
-            () = signals.next() => return Ok(ExitCode::from(exit::INTERRUPTED)),
+            () = signals.next() => return Ok(ExitCode::from(error::INTERRUPTED)),
             found = Python::find(tracker, args, view) => found?,
         };
         let has_files = tracker.has_files(args.uri.is_some());
@@ -223,7 +218,7 @@ impl Export<'_> {
 async fn interrupted(client: Helper, tag: &Tag, count: usize) -> Result<ExitCode, CliError> {
     client.end().await;
     output::note(&format!("interrupted after {} of {tag}; repeat the command to go on", count_of(count, "experiment")));
-    Ok(ExitCode::from(exit::INTERRUPTED))
+    Ok(ExitCode::from(error::INTERRUPTED))
 }
 
 /// The signals that end an export.

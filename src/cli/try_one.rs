@@ -18,13 +18,12 @@ use serde_json::{Value, json};
 
 use super::args::{AnswerFormat, TryArgs};
 use super::error::CliError;
-use super::guard_service::tell_no_resident;
-use super::outcome_line::{OutcomeLine, saved_line};
-use super::printer::{PATIENCE, Printer};
+use super::guard::tell_no_resident;
+use super::printer::{OutcomeLine, PATIENCE, Printer, saved_line};
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
 use super::settings::{self, Settings};
-use super::{exit, output, signals};
+use super::{error, output, process};
 
 /// The information to print beside the record of an attempt.
 #[derive(Clone, Copy)]
@@ -54,7 +53,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     }
     let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
     let code: Result<_, CliError> = runtime()?.block_on(async {
-        let interrupts = signals::interrupts().map_err(no_runtime)?;
+        let interrupts = process::interrupts().map_err(no_runtime)?;
         let mut session = Session::open(plan, printer.observer(), interrupts).await?;
         let tried = match (args.rework, args.resume) {
             (true, _) => session.try_again().await,
@@ -129,11 +128,11 @@ fn code(tried: Tried, history: &History) -> Option<u8> {
     match tried {
         Tried::Recorded(id) => match history.get(id)?.outcome {
             Outcome::Keep => None,
-            Outcome::Discard => Some(exit::TRY_DISCARD),
-            Outcome::Crash => Some(exit::TRY_CRASH),
+            Outcome::Discard => Some(error::TRY_DISCARD),
+            Outcome::Crash => Some(error::TRY_CRASH),
         },
-        Tried::StillRunning(_) => Some(exit::TRY_RUNNING),
-        Tried::RolledBack => Some(exit::INTERRUPTED),
+        Tried::StillRunning(_) => Some(error::TRY_RUNNING),
+        Tried::RolledBack => Some(error::INTERRUPTED),
         Tried::Reworking(_) => None,
     }
 }

@@ -9,9 +9,8 @@ use autoresearch::domain::{IdeaKind, PRESETS, Tag};
 use autoresearch::report::Format;
 use clap::{Args, Subcommand};
 
-use super::formats::{AnswerFormat, StreamFormat};
-use super::session::SessionArgs;
-use crate::cli::terms::SettingsArgs;
+use super::reading::{AnswerFormat, SessionArgs, StreamFormat};
+use crate::cli::settings::SettingsArgs;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RunArgs {
@@ -167,10 +166,10 @@ pub(in crate::cli) enum IdeaCommand {
     /// Add an idea, unless it is listed already
     Add {
         /// Idea, on one line; or the address of a source
-        #[arg(value_parser = crate::cli::idea::text)]
+        #[arg(value_parser = crate::cli::messages::text)]
         text: String,
         /// Strategy that the idea belongs to
-        #[arg(long, value_name = "NAME", value_parser = crate::cli::idea::text)]
+        #[arg(long, value_name = "NAME", value_parser = crate::cli::messages::text)]
         direction: Option<String>,
         /// Kind: something to try, or a source to read
         #[arg(long, value_name = "KIND", default_value = "idea")]

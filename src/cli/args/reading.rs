@@ -1,19 +1,18 @@
-//! The arguments of the commands that read.
+//! The arguments of the commands that read: session, formats and the rest.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use autoresearch::domain::values::{duration, positive, whole};
-use autoresearch::domain::{ExperimentName, Tag};
-use autoresearch::report::Format;
-use autoresearch::rules::{Ended, SortBy};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use regex::Regex;
 
-use super::formats::{ReportFormat, Style};
-use super::session::SessionArgs;
-use crate::cli::values::ChartFile;
+use autoresearch::domain::values::{duration, positive, whole};
+use autoresearch::domain::{ExperimentName, Tag};
+use autoresearch::report::{ChartStyle, Format};
+use autoresearch::rules::{Ended, SortBy};
+
+use crate::cli::settings::ChartFile;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReportArgs {
@@ -216,4 +215,103 @@ pub(in crate::cli) struct DoctorArgs {
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: Format,
+}
+
+/// A session's tag, as an argument or an option.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct SessionArgs {
+    /// Session [default: that of HEAD, else the active one, else the newest]
+    #[arg(value_name = "TAG", conflicts_with = "tag")]
+    session: Option<Tag>,
+    /// Session, as an option
+    #[arg(long)]
+    tag: Option<Tag>,
+}
+
+impl SessionArgs {
+    /// The session that was named.
+    pub(in crate::cli) fn tag(self) -> Option<Tag> {
+        self.session.or(self.tag)
+    }
+}
+
+/// What the loop prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum StreamFormat {
+    /// One line for each experiment
+    Table,
+    /// One JSON document a line for each event
+    Json,
+}
+
+/// What one experiment prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum AnswerFormat {
+    /// The outcome, for people
+    Table,
+    /// The record as one JSON document on one line
+    Json,
+}
+
+/// What a report is printed as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum ReportFormat {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+    /// Comma-separated values
+    Csv,
+    /// Markdown
+    Md,
+    /// A page that needs no other file and no network
+    Html,
+}
+
+impl ReportFormat {
+    /// The format as other commands have it too; absent for a page.
+    pub(in crate::cli) fn as_text(self) -> Option<Format> {
+        match self {
+            ReportFormat::Table => Some(Format::Table),
+            ReportFormat::Json => Some(Format::Json),
+            ReportFormat::Csv => Some(Format::Csv),
+            ReportFormat::Md => Some(Format::Md),
+            ReportFormat::Html => None,
+        }
+    }
+}
+
+/// What a session is written out as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum ExportFormat {
+    /// The records, one JSON document a line
+    Jsonl,
+    /// Comma-separated values
+    Csv,
+    /// Markdown
+    Md,
+    /// Weights & Biases: offline runs, or with --uri a server
+    Wandb,
+    /// Event files for TensorBoard
+    Tensorboard,
+    /// MLflow: a SQLite store, or with --uri a server
+    Mlflow,
+}
+
+/// The colours of a chart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Style {
+    /// Light on dark paper
+    Dark,
+    /// Dark on white paper
+    Light,
+}
+
+impl From<Style> for ChartStyle {
+    fn from(style: Style) -> ChartStyle {
+        match style {
+            Style::Dark => ChartStyle::Dark,
+            Style::Light => ChartStyle::Light,
+        }
+    }
 }

@@ -1,28 +1,45 @@
-//! The server: which tools it lists, in which repository they work, and what they answer.
+//! The server on standard input and output: its tools, each a process of this program, and the repository that they work in: its
+//! folder, or one within the roots that the client announces.
 
+#![expect(deprecated, reason = "clients have roots, and nothing else says where a server may work")]
+
+use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use autoresearch::domain::{Clock, ExperimentId, FORMAT_VERSION};
+use percent_encoding::percent_decode_str;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, JsonObject, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, InputRequest, InputRequests,
+    InputRequiredResult, JsonObject, ListRootsRequest, ListRootsResult, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig,
 };
-use rmcp::service::RequestContext;
-use rmcp::{ErrorData, RoleServer, ServerHandler};
+use rmcp::service::{RequestContext, ServerInitializeError};
+use rmcp::transport::stdio_pipes;
+use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use strum::VariantArray;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
 
-use super::command::{Failure, answer};
-use super::cut;
+use autoresearch::domain::{Clock, ExperimentId, FORMAT_VERSION, with_causes};
+use autoresearch::exec::running_program;
+use autoresearch::git::Repo;
+use autoresearch::session::SessionError;
+
 use super::driver::Drivers;
-use super::roots::{Place, place};
 use super::tools::{
-    Begun, IdeaAction, IdeaArgs, LONGEST_WAIT, LogArgs, Name, NoArgs, NoteArgs, REPOSITORY, ShowArgs, StopArgs,
+    self, Begun, IdeaAction, IdeaArgs, LONGEST_WAIT, LogArgs, Name, NoArgs, NoteArgs, REPOSITORY, ShowArgs, StopArgs,
     TryArgs, WaitArgs,
 };
+use crate::cli::error::CliError;
+use crate::cli::process::{current_dir, no_runtime, runtime};
+use crate::cli::{output, process, settings};
 
 /// What the client tells its agent about the server.
 const INSTRUCTIONS: &str = "Experiments on a git repository, measured and recorded by `ar`. Loop: call `brief`, edit files, call `try` \
@@ -78,7 +95,7 @@ impl Server {
             }
             Name::Brief => {
                 let NoArgs {} = read(args)?;
-                let brief = cut::text(&answer(dir, &["brief"]).await?, "ar brief");
+                let brief = tools::text(&answer(dir, &["brief"]).await?, "ar brief");
                 Ok(Answer { document: json!({"version": FORMAT_VERSION, "text": brief}), text: brief })
             }
             Name::Log => log(dir, read(args)?).await,
@@ -189,7 +206,10 @@ async fn shown(dir: &Path, words: &[&str]) -> Result<Answer, Failure> {
         )
     })?;
     let text = answer(dir, words).await?;
-    Ok(Answer { text: cut::text(&text, &line), document: cut::document(document, &format!("{line} --format json")) })
+    Ok(Answer {
+        text: tools::text(&text, &line),
+        document: tools::long_document(document, &format!("{line} --format json")),
+    })
 }
 
 async fn log(dir: &Path, LogArgs { top, outcome }: LogArgs) -> Result<Answer, Failure> {
@@ -236,4 +256,189 @@ async fn idea(dir: &Path, IdeaArgs { action, text, direction }: IdeaArgs) -> Res
     let listed = shown(dir, &["idea", "list"]).await?;
     let text = acted.map_or(listed.text, |acted| acted.trim_end().to_owned());
     Ok(Answer { text, document: listed.document })
+}
+
+/// Why a tool has no answer, as the text that the agent reads: error, causes and hint.
+#[derive(Debug, Clone)]
+pub(super) struct Failure(pub(super) String);
+
+impl Failure {
+    pub(super) fn new(error: impl AsRef<str>, hint: impl AsRef<str>) -> Failure {
+        Failure(format!("error: {}\nhint: {}", error.as_ref(), hint.as_ref()))
+    }
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        let text = with_causes(&error);
+        match error.hint() {
+            Some(hint) => Failure::new(text, hint),
+            None => Failure(format!("error: {text}")),
+        }
+    }
+}
+
+/// A command of this program in a folder, with nothing to read.
+pub(super) fn command(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(running_program());
+    command.args(args).current_dir(dir);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs a command to its end and returns its standard output. It is killed where the answer is no longer wanted.
+pub(super) async fn answer(dir: &Path, args: &[&str]) -> Result<String, Failure> {
+    let (name, rest) = args.split_at(1);
+    let mut command = command(dir, &[name, &["--quiet"], rest].concat());
+    let done = command.kill_on_drop(true).output().await.map_err(not_started)?;
+    match done.status.success() {
+        true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+        false => Err(said(&done.stderr)),
+    }
+}
+
+/// The error of a command that failed.
+pub(super) fn said(stderr: &[u8]) -> Failure {
+    Failure(String::from_utf8_lossy(stderr).trim().to_owned())
+}
+
+/// The error of a command that could not be started.
+pub(super) fn not_started(error: io::Error) -> Failure {
+    Failure::new(format!("cannot start `ar`: {error}"), "ask the user to start the server `ar mcp` again")
+}
+
+/// Serves until standard input ends or a signal comes.
+pub(in crate::cli) fn run() -> Result<ExitCode, CliError> {
+    let clock = settings::clock()?;
+    let server = Server::new(current_dir()?, process::is_inside(), clock);
+    if output::is_interactive() {
+        output::note(
+            "serving the Model Context Protocol on standard input; an agent's program starts this command, Ctrl-C ends it",
+        );
+    }
+    let runtime = runtime()?;
+    let served = runtime.block_on(serve(server));
+    // A read of standard input may go on.
+    runtime.shutdown_background();
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+async fn serve(server: Server) -> Result<(), CliError> {
+    let ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+    let [mut interrupt, mut terminate, mut hangup] = ends.map(|listening| listening.map_err(no_runtime));
+    let (interrupt, terminate, hangup) = (interrupt.as_mut(), terminate.as_mut(), hangup.as_mut());
+    let drivers = server.drivers();
+    let (reader, writer) = stdio_pipes();
+    let reader = UntilGone { reader, drivers: Arc::clone(&drivers) };
+    let serving = async {
+        match server.serve((reader, writer)).await {
+            Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| error.to_string()),
+            // The client left before it said anything.
+            Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let served = tokio::select! {
+        served = serving => served,
+        Some(()) = async { interrupt.ok()?.recv().await } => Ok(()),
+        Some(()) = async { terminate.ok()?.recv().await } => Ok(()),
+        Some(()) = async { hangup.ok()?.recv().await } => Ok(()),
+    };
+    drivers.leave();
+    served
+        .map_err(|error| CliError::new(error, Some("start `ar mcp` by a client of the Model Context Protocol".into())))
+}
+
+/// Standard input. At its end nobody waits for an outcome any more; the protocol's library would go on with all calls for seconds.
+struct UntilGone<R> {
+    reader: R,
+    drivers: Arc<Drivers>,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for UntilGone<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let room = buffer.remaining();
+        let read = Pin::new(&mut self.reader).poll_read(context, buffer);
+        let is_end = matches!(read, Poll::Ready(Ok(()))) && buffer.remaining() == room && room > 0;
+        if is_end || matches!(read, Poll::Ready(Err(_))) {
+            self.drivers.leave();
+        }
+        read
+    }
+}
+
+// The protocol calls roots deprecated, and has nothing in their place.
+
+/// The key of the question for the roots, in versions of the protocol in which a server asks nothing by itself.
+const ROOTS: &str = "roots";
+
+/// Where a tool works.
+pub(super) enum Place {
+    At(PathBuf),
+    /// Known once the client has answered.
+    Ask(InputRequiredResult),
+}
+
+/// Finds the folder that a call is about.
+async fn place(
+    own: &Path,
+    wanted: Option<Value>,
+    request: &CallToolRequestParams,
+    context: &RequestContext<RoleServer>,
+) -> Result<Place, Failure> {
+    let wanted = match wanted {
+        None | Some(Value::Null) => return Ok(Place::At(own.to_owned())),
+        Some(Value::String(wanted)) => own.join(wanted),
+        Some(_) => return Err(Failure::new(format!("`{REPOSITORY}` is not a text"), "pass the path of a folder")),
+    };
+    let unreadable =
+        |error| Failure::new(format!("cannot open {}: {error}", wanted.display()), "pass the path of a folder");
+    let folder = wanted.canonicalize().map_err(unreadable)?;
+    if folder == own {
+        return Ok(Place::At(folder));
+    }
+    // A command works in the whole repository that its folder is in.
+    let repository = Repo::discover(&folder).ok().and_then(|repo| repo.worktree().canonicalize().ok());
+    let start_there = format!("start the server in that folder, or omit `{REPOSITORY}`");
+    if context.client_capabilities().is_none_or(|capabilities| capabilities.roots.is_none()) {
+        let error = format!("cannot work in {}: this client announces no roots", folder.display());
+        return Err(Failure::new(error, start_there));
+    }
+    let answered = request.input_responses.as_ref().and_then(|answers| answers.get(ROOTS));
+    let may_ask = context.protocol_version().is_none_or(|version| version.has_initialize());
+    let roots: ListRootsResult = match (answered, may_ask) {
+        (Some(answer), _) => serde_json::from_value(answer.clone()).map_err(|error| no_roots(&error.to_string()))?,
+        (None, true) => context.peer.list_roots().await.map_err(|error| no_roots(&error.to_string()))?,
+        (None, false) => {
+            let question = InputRequest::ListRoots(ListRootsRequest::default());
+            let questions = InputRequests::from([(ROOTS.to_owned(), question)]);
+            return Ok(Place::Ask(InputRequiredResult::from_input_requests(questions)));
+        }
+    };
+    let roots: Vec<PathBuf> = roots.roots.iter().filter_map(|root| folder_of(&root.uri)).collect();
+    let whole = repository.as_ref().unwrap_or(&folder);
+    match [&folder, whole].iter().all(|path| roots.iter().any(|root| path.starts_with(root))) {
+        true => Ok(Place::At(folder)),
+        false => {
+            let named: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+            let error = format!("{} is outside of the client's roots: {}", whole.display(), named.join(", "));
+            Err(Failure::new(error, start_there))
+        }
+    }
+}
+
+fn no_roots(error: &str) -> Failure {
+    Failure::new(format!("cannot learn the client's roots: {error}"), format!("omit `{REPOSITORY}`"))
+}
+
+/// The folder of a `file:` URL, without links.
+fn folder_of(uri: &str) -> Option<PathBuf> {
+    let path = uri.strip_prefix("file://")?;
+    let path = path.strip_prefix("localhost").unwrap_or(path);
+    let path = percent_decode_str(path).decode_utf8().ok()?;
+    Path::new(&*path).has_root().then(|| Path::new(&*path).canonicalize().ok())?
 }

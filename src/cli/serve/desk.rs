@@ -19,7 +19,7 @@ use autoresearch::session::{SessionError, SessionView, StatusWatcher, choose_ses
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::cli::{note, report};
+use crate::cli::{messages, report};
 
 /// The most questions that wait for an answer.
 const WAITING: usize = 32;
@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
         let read = || {
             let view = SessionView::open(self.dir, Some(tag.clone()))?;
             let record = view.find(&Which::Digits(id.to_string()))?.clone();
-            let notes = note::on(&view, [&record]);
+            let notes = messages::on(&view, [&record]);
             Ok(live_experiment(tag.as_str(), &report::detail(&view, &record, &notes, &mut Room::default())))
         };
         read().map_err(|error: SessionError| with_causes(&error))

@@ -1,18 +1,16 @@
 //! Plans an invocation of `ar run` or `ar try` before it changes anything on disk.
 
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
-use super::hazards::{Surveyed, plain_links};
-use super::home::{session_begun_here, way_home};
-use super::next_session::{Next, Successor, UserCommits};
-use super::nights::{continued_notice, settle_caps};
+use super::next_session::{Next, Successor, UserCommits, session_begun_here, way_home};
 use super::placing::{
-    Placing, dirty_notice, layout_lines, layout_of, refuse_in_the_way, refuse_lost, refuse_own_tree, refuse_short_jobs,
-    unfinished_beside,
+    Placing, Surveyed, dirty_notice, layout_lines, layout_of, plain_links, refuse_in_the_way, refuse_lost,
+    refuse_own_tree, refuse_short_jobs, unfinished_beside,
 };
-use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract, with_axes};
+use super::terms::{
+    Wanted, continue_contract, continued_notice, lines_passed_over, new_contract, settle_caps, with_axes,
+};
 use crate::agent::{reports, tells_rounds};
 use crate::domain::{
     Asked, Clock, Contract, ExperimentId, Home, Layout, LedgerDialect, Sandbox, Spent, Tag, list, shell_word,

@@ -1,13 +1,22 @@
 //! Decides where the experiments of a session are made and run: in place, or in slots and seats outside the user's
-//! working tree.
+//! working tree. Detects beforehand what would make runs in linked working trees measure the wrong code.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use super::invocation::Drive;
-use crate::domain::{Asked, Cluster, Contract, Engine, ExecutorName, ExperimentId, Layout, Tag, list};
+use crate::domain::{
+    Asked, Cluster, Contract, Engine, ExecutorName, ExperimentId, Layout, MetricSource, Tag, list, shell_word,
+};
 use crate::exec::gpu_inventory;
+use crate::fs::read_at_most;
 use crate::git::{Changes, Head, Repo};
-use crate::rules::{GpuSlot, JOB_START, gpu_plan, slurm_limit, slurm_refused};
+use crate::rules::{
+    GpuSlot, JOB_START, candidates, editable_path, entries_into, gpu_plan, is_package, looks_in_tree, named_files,
+    paths_into, says_where, slurm_limit, slurm_refused, syncs_environment, within,
+};
 use crate::session::errors::{LayoutError, SessionError};
-use crate::session::files::{read_history, session_tags};
+use crate::session::files::{is_own, read_history, session_tags};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
 
 /// The slots of a session, and what is told of them.
@@ -70,7 +79,7 @@ impl Placing {
         }
         let Some(choice) = &layout.gpus else { return Ok(Placing { layout: Some(layout), ..Placing::default() }) };
         let per_run = layout.gpus_per_run as usize;
-        let plan = gpu_plan(&gpu_inventory(), |name| std::env::var(name).ok(), choice, per_run)?;
+        let plan = gpu_plan(&gpu_inventory(), |name| env::var(name).ok(), choice, per_run)?;
         let mut gpus = plan.slots;
         let there = u32::try_from(gpus.len()).unwrap_or(u32::MAX);
         let is_divided_anew = before.is_none() || asked.gpus.is_some() || asked.gpus_per_run.is_some();
@@ -101,7 +110,7 @@ pub(crate) fn refuse_short_jobs(layout: Option<&Layout>, contract: &Contract) ->
         return Err(LayoutError::SbatchOption(option.to_owned()));
     }
     let needed = contract.timeout + contract.grace + JOB_START;
-    let by_variable = || slurm_limit(&format!("--time={}", std::env::var("SBATCH_TIMELIMIT").ok()?));
+    let by_variable = || slurm_limit(&format!("--time={}", env::var("SBATCH_TIMELIMIT").ok()?));
     match slurm_limit(sbatch).or_else(by_variable).filter(|limit| *limit < needed) {
         Some(limit) => Err(LayoutError::ShortJobs { limit, needed }),
         None => Ok(()),
@@ -182,8 +191,300 @@ pub(crate) fn dirty_notice(changes: &Changes) -> Option<String> {
         .then(|| format!("experiments start from the commit, without uncommitted changes: {}", list(&dirty)))
 }
 
+/// The largest file in bytes that is read for where a package is.
+const LARGEST: u64 = 1 << 20;
+
+/// The folder of `uv`'s environment in a project, unless [`UV_ENVIRONMENT`] is set.
+const VENV: &str = ".venv";
+
+const UV_ENVIRONMENT: &str = "UV_PROJECT_ENVIRONMENT";
+
+/// A session that is to run in linked working trees, and what it finds on this machine.
+pub(crate) struct Surveyed<'a> {
+    repo: &'a Repo,
+    contract: &'a Contract,
+    layout: &'a Layout,
+    /// The root whose files are linked.
+    main: PathBuf,
+    /// All names of the user's working trees.
+    roots: Vec<PathBuf>,
+}
+
+impl<'a> Surveyed<'a> {
+    /// `layout` has links as [`plain_links`] gives them.
+    pub(crate) fn new(repo: &'a Repo, contract: &'a Contract, layout: &'a Layout) -> Surveyed<'a> {
+        let main = repo.main_worktree();
+        let roots = names_of(&[main.clone(), repo.worktree().to_owned()], env::var_os("PWD").map(PathBuf::from));
+        Surveyed { repo, contract, layout, main, roots }
+    }
+
+    /// Refuses what would measure the wrong code.
+    pub(crate) fn refuse(&self) -> Result<(), SessionError> {
+        let submodules = self.repo.objects.submodules_at(&self.contract.start)?;
+        if !submodules.is_empty() {
+            return Err(LayoutError::Submodules(submodules).into());
+        }
+        self.refuse_metric_file()?;
+        for (what, line) in self.lines() {
+            self.refuse_line(what, line)?;
+        }
+        // With the tree's own code first it does not matter what comes later.
+        if !self.lines().all(|(_, line)| looks_in_tree(line)) {
+            let path = env::var("PYTHONPATH").unwrap_or_default();
+            if let Some(entry) = entries_into(&path, &self.roots).first() {
+                return Err(LayoutError::SearchPath(entry.clone()).into());
+            }
+            for environment in self.environments() {
+                self.refuse_editable(&environment)?;
+            }
+        }
+        Ok(self.refuse_shared_by_uv()?)
+    }
+
+    /// Names what runs may miss in the working trees of slots.
+    pub(crate) fn notice(&self) -> Result<Option<String>, SessionError> {
+        let lines: Vec<&str> = self.lines().map(|(_, line)| line).collect();
+        let is_no_link = |path: &PathBuf| is_own(path) || path.ends_with("__pycache__");
+        let ignored: Vec<PathBuf> =
+            self.repo.working_tree.ignored()?.into_iter().filter(|path| !is_no_link(path)).collect();
+        let mut found = candidates(&ignored, &lines, &self.layout.links, |path| is_environment(&self.main.join(path)));
+        if lines.iter().all(|line| syncs_environment(line)) {
+            // Each slot gets one of its own.
+            found.retain(|path| !is_environment(&self.main.join(path)));
+        }
+        let flags: Vec<String> = found.iter().take(5).map(|path| format!("--link {}", shell_word(path))).collect();
+        Ok((!found.is_empty()).then(|| {
+            format!(
+                "ignored files are missing in the slots: {}; link what runs need: {}",
+                list(&found),
+                flags.join(" ")
+            )
+        }))
+    }
+
+    /// Returns whether a link leads to an environment.
+    pub(crate) fn has_linked_environment(&self) -> bool {
+        !self.linked_environments().is_empty()
+    }
+
+    fn lines(&self) -> impl Iterator<Item = (&'static str, &'a str)> {
+        let guards = self.contract.guards.iter().map(|guard| ("guard", guard.as_str()));
+        std::iter::once(("command", self.contract.command.as_str())).chain(guards)
+    }
+
+    fn is_behind_link(&self, path: &Path) -> bool {
+        self.layout.links.iter().any(|link| path.starts_with(link))
+    }
+
+    fn refuse_metric_file(&self) -> Result<(), LayoutError> {
+        let MetricSource::File { path, .. } = &self.contract.metric.source else { return Ok(()) };
+        let is_shared = match within(Path::new(path)) {
+            Some(path) => self.is_behind_link(&path),
+            None => self.layout.slots > 1,
+        };
+        if is_shared { Err(LayoutError::MetricFile(path.into())) } else { Ok(()) }
+    }
+
+    fn refuse_line(&self, what: &'static str, line: &str) -> Result<(), SessionError> {
+        let home = env::var("HOME").ok();
+        if let Some(path) = paths_into(line, &self.roots, home.as_deref()).into_iter().next() {
+            let relative = self.roots.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(&path).to_owned();
+            let is_missing = relative.as_os_str().is_empty()
+                || self.is_behind_link(&relative)
+                || self.repo.objects.is_in(&self.contract.start, &relative)?;
+            return Err(LayoutError::IntoMainTree { what, path, relative, needs_link: !is_missing }.into());
+        }
+        let program = line
+            .split_whitespace()
+            .find(|word| !word.contains('='))
+            .filter(|word| word.contains('/'))
+            .map(PathBuf::from);
+        let scripts = named_files(line).into_iter().filter(|file| file.is_script).map(|file| file.path);
+        for path in program.into_iter().chain(scripts).filter_map(|path| within(&path)) {
+            let is_only_here = !self.is_behind_link(&path) && fs::metadata(self.main.join(&path)).is_ok();
+            if is_only_here && !self.repo.objects.is_in(&self.contract.start, &path)? {
+                let ignored = self.repo.working_tree.ignored()?;
+                let ignored = ignored.into_iter().find(|ignored| path.starts_with(ignored));
+                let (is_ignored, link) = (ignored.is_some(), ignored.unwrap_or_else(|| path.clone()));
+                return Err(LayoutError::OnlyHere { what, path, link, is_ignored }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The environments behind links: a link may also lead to a folder of them.
+    fn linked_environments(&self) -> Vec<PathBuf> {
+        let links = self.layout.links.iter().map(|link| self.main.join(link));
+        let with_children = links.flat_map(|link| {
+            let children = fs::read_dir(&link).into_iter().flatten().flatten().map(|entry| entry.path());
+            std::iter::once(link.clone()).chain(children.take(100)).collect::<Vec<_>>()
+        });
+        with_children.filter(|path| is_environment(path)).collect()
+    }
+
+    /// The environments that runs may use: those that are linked, and those that they find by variables or in `PATH`.
+    fn environments(&self) -> Vec<PathBuf> {
+        let mut all = self.linked_environments();
+        let variable = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        all.extend(variable(UV_ENVIRONMENT));
+        if self.lines().all(|(_, line)| syncs_environment(line)) {
+            return all;
+        }
+        all.extend(["VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONUSERBASE"].into_iter().filter_map(variable));
+        all.extend(variable("HOME").map(|home| home.join(".local")));
+        let path = env::var_os("PATH").unwrap_or_default();
+        let pythons = ["python3", "python"].into_iter().filter_map(|name| {
+            env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
+        });
+        let named = self.lines().flat_map(|(_, line)| line.split_whitespace()).map(Path::new);
+        let is_python =
+            |path: &&Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"));
+        let named = named.filter(|word| word.is_absolute()).filter(is_python).map(Path::to_owned);
+        all.extend(pythons.chain(named).filter_map(|program| Some(program.parent()?.parent()?.to_owned())));
+        let mut seen = Vec::new();
+        all.retain(|path| {
+            let is_new = !seen.contains(path);
+            seen.push(path.clone());
+            is_new
+        });
+        all
+    }
+
+    /// Refuses an environment with an editable install from the user's working tree: runs would import from there.
+    fn refuse_editable(&self, environment: &Path) -> Result<(), LayoutError> {
+        let linked = self.layout.links.iter().map(|link| self.main.join(link));
+        let not_code: Vec<PathBuf> = linked.chain([environment.to_owned()]).collect();
+        let is_code = |path: &PathBuf| !not_code.iter().any(|place| path.starts_with(place));
+        for folder in packages_of(environment) {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                let (name, path) = (name.to_string_lossy(), entry.path());
+                let targets = if says_where(&name) {
+                    let text = text_of(&path);
+                    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+                    lines.flat_map(|line| paths_into(line, &self.roots, None)).collect()
+                } else if name.ends_with(".dist-info") {
+                    let editable = editable_path(&text_of(&path.join("direct_url.json")));
+                    let is_ours = |path: &PathBuf| self.roots.iter().any(|root| path.starts_with(root));
+                    editable.filter(is_ours).into_iter().collect()
+                } else {
+                    Vec::new()
+                };
+                if let Some(target) = targets.into_iter().find(is_code) {
+                    // Without the link, only `uv` creates an environment by itself.
+                    let syncs = self.lines().any(|(_, line)| syncs_environment(line));
+                    let mut links = self.layout.links.iter();
+                    let link = links.find(|link| syncs && environment.starts_with(self.main.join(link)));
+                    return Err(LayoutError::Editable { file: path, target, link: link.cloned() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses one environment of `uv` for several trees of a package: each run would install it anew, from its own tree.
+    fn refuse_shared_by_uv(&self) -> Result<(), LayoutError> {
+        let is_shared = match env::var_os(UV_ENVIRONMENT).filter(|value| !value.is_empty()) {
+            Some(path) => {
+                Path::new(&path).is_absolute()
+                    || within(Path::new(&path)).is_some_and(|path| self.is_behind_link(&path))
+            }
+            None => self.is_behind_link(Path::new(VENV)),
+        };
+        let syncs = self.lines().any(|(_, line)| syncs_environment(line));
+        let no_sync = env::var_os("UV_NO_SYNC").is_some_and(|value| !value.is_empty());
+        if is_shared && syncs && !no_sync && is_package(&text_of(&self.main.join("pyproject.toml"))) {
+            return Err(LayoutError::SharedByUv);
+        }
+        Ok(())
+    }
+}
+
+/// Checks the links of a layout, and gives them without what a path does not need.
+pub(crate) fn plain_links(repo: &Repo, contract: &Contract, links: &[PathBuf]) -> Result<Vec<PathBuf>, SessionError> {
+    let main = repo.main_worktree();
+    let mut plain: Vec<PathBuf> = Vec::new();
+    for path in links {
+        if let (true, Ok(relative)) = (path.is_absolute(), path.strip_prefix(&main)) {
+            return Err(LayoutError::AbsoluteLink { path: path.clone(), relative: relative.to_owned() }.into());
+        }
+        let Some(link) = within(path) else {
+            return Err(SessionError::NotInWorktree { path: path.clone(), root: main });
+        };
+        if is_own(&link) || link.starts_with(".git") {
+            return Err(LayoutError::OwnLink(link).into());
+        }
+        if fs::metadata(main.join(&link)).is_err() {
+            return Err(SessionError::NothingToLink(link));
+        }
+        if repo.objects.is_in(&contract.start, &link)? {
+            return Err(SessionError::LinkedAlready(link));
+        }
+        for folder in link.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
+            if main.join(folder).is_symlink() && repo.objects.is_in(&contract.start, folder)? {
+                return Err(LayoutError::BehindLink { path: link.clone(), link: folder.to_owned() }.into());
+            }
+        }
+        plain.push(link);
+    }
+    plain.sort();
+    plain.dedup();
+    if let Some(pair) = plain.windows(2).find(|pair| pair[1].starts_with(&pair[0])) {
+        return Err(LayoutError::BehindLink { path: pair[1].clone(), link: pair[0].clone() }.into());
+    }
+    Ok(plain)
+}
+
+/// All names of working trees: as git has them, without links, and as the shell came there.
+fn names_of(trees: &[PathBuf], pwd: Option<PathBuf>) -> Vec<PathBuf> {
+    let mut names = Vec::new();
+    for tree in trees {
+        let real = tree.canonicalize().unwrap_or_else(|_| tree.clone());
+        let by_shell = pwd.as_ref().and_then(|pwd| {
+            let below = pwd.canonicalize().ok()?;
+            let below = below.strip_prefix(&real).ok()?.components().count();
+            pwd.ancestors()
+                .nth(below)
+                .filter(|root| root.canonicalize().is_ok_and(|path| path == real))
+                .map(Path::to_owned)
+        });
+        names.extend([tree.clone(), real].into_iter().chain(by_shell));
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Returns whether a folder is an environment with its own packages.
+fn is_environment(folder: &Path) -> bool {
+    folder.join("pyvenv.cfg").is_file() || folder.join("conda-meta").is_dir() || folder.ends_with("site-packages")
+}
+
+/// The folders of installed packages in an environment.
+fn packages_of(environment: &Path) -> Vec<PathBuf> {
+    if environment.ends_with("site-packages") {
+        return vec![environment.to_owned()];
+    }
+    let libraries = ["lib", "lib64"].map(|name| environment.join(name));
+    let versions = libraries.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+    let versions = versions.filter(|entry| entry.file_name().to_string_lossy().starts_with("python"));
+    let mut folders: Vec<PathBuf> = versions
+        .flat_map(|entry| ["site-packages", "dist-packages"].map(|name| entry.path().join(name)))
+        .filter_map(|folder| folder.canonicalize().ok())
+        .collect();
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+fn text_of(path: &Path) -> String {
+    String::from_utf8_lossy(&read_at_most(path, LARGEST).unwrap_or_default()).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
     use crate::domain::{Gpu, GpuChoice};
 
@@ -207,5 +508,36 @@ mod tests {
         ];
         assert_eq!(layout_lines(Some(&layout), &plan.slots), lines);
         assert!(layout_lines(None, &[]).is_empty());
+    }
+
+    #[test]
+    fn a_working_tree_has_the_names_by_which_a_shell_came_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("disk/repo/sub")).unwrap();
+        symlink(root.join("disk"), root.join("home")).unwrap();
+        let tree = root.join("disk/repo");
+        let names = |pwd: &str| names_of(std::slice::from_ref(&tree), Some(root.join(pwd)));
+        assert_eq!(names("home/repo/sub"), [tree.clone(), root.join("home/repo")]);
+        assert_eq!(names("home/repo"), [tree.clone(), root.join("home/repo")]);
+        assert_eq!(names("home"), std::slice::from_ref(&tree));
+        assert_eq!(names("missing"), std::slice::from_ref(&tree));
+    }
+
+    #[test]
+    fn packages_are_found_in_environments_of_all_kinds() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for path in ["venv/lib/python3.12/site-packages", "venv/lib/other", "usr/lib/python3/dist-packages"] {
+            fs::create_dir_all(root.join(path)).unwrap();
+        }
+        symlink("lib", root.join("venv/lib64")).unwrap();
+        let packages = root.join("venv/lib/python3.12/site-packages");
+        assert_eq!(packages_of(&root.join("venv")), std::slice::from_ref(&packages));
+        assert_eq!(packages_of(&packages), std::slice::from_ref(&packages));
+        assert_eq!(packages_of(&root.join("usr")), [root.join("usr/lib/python3/dist-packages")]);
+        assert_eq!(packages_of(&root.join("missing")), Vec::<PathBuf>::new());
+        fs::write(root.join("venv/pyvenv.cfg"), "").unwrap();
+        assert!(is_environment(&root.join("venv")) && is_environment(&packages) && !is_environment(&root.join("usr")));
     }
 }

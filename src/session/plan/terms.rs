@@ -1,11 +1,21 @@
-//! From what the user asks for to a session's terms.
+//! From what the user asks for to a session's terms: its contract, the agent of its loop, the night and its caps.
 
-use super::invocation::Drive;
-use crate::agent::agent_terms;
-use crate::domain::{Asked, Clock, Contract, Drift, Layout, LedgerDialect, MetricSource, MetricSpec, Tag};
+use std::env;
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::invocation::{Drive, Plan};
+use crate::agent::{Preset, agent_terms, within_agent};
+use crate::domain::{Asked, Clock, Contract, Drift, Layout, LedgerDialect, MetricSource, MetricSpec, Tag, moment_text};
+use crate::exec::boot_id;
 use crate::git::{Head, Repo};
-use crate::session::errors::{AxesError, BranchError, SessionError};
-use crate::session::files::is_session;
+use crate::rules::{
+    AgentFacts, AgentSetting, History, LoopAgent, LoopCall, Moment, Night, NightCaps, Tonight, loop_agent,
+};
+use crate::session::errors::{AxesError, BranchError, NoAgent, SessionError};
+use crate::session::files::{installed_agents, is_session};
+use crate::state::Journal;
 
 /// The settings that an invocation asks for, by their source.
 #[derive(Debug, Clone, Default)]
@@ -141,4 +151,163 @@ pub(crate) fn free_tag(repo: &Repo, clock: Clock) -> Result<Tag, SessionError> {
 /// Returns whether a session with that tag exists, or its branch.
 pub(crate) fn is_taken(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
     Ok(repo.refs.branch(&tag.branch_ref())?.is_some() || is_session(repo, tag)?)
+}
+
+/// The parts of a loop's invocation that decide about its agent.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LoopWish {
+    /// The setting that asks for a loop in so many words.
+    pub setting: Option<&'static str>,
+    /// True if the loop is to run only the baseline.
+    pub baseline_only: bool,
+    /// True if the loop may take the only installed agent.
+    pub may_take: bool,
+}
+
+/// Reads the agent setting from a session's contract.
+pub(crate) fn setting_of(contract: &Contract) -> AgentSetting {
+    match contract.agent {
+        Some(_) => AgentSetting::Set,
+        None if contract.no_agent => AgentSetting::Declined,
+        None => AgentSetting::Open,
+    }
+}
+
+/// The variable that says that this process is within another agent's session, if one does.
+pub fn outer_agent() -> Option<&'static str> {
+    within_agent(|name| env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// Decides where the agent of a loop comes from. Unless the contract sets one, also lists the known agents that are
+/// installed.
+pub(crate) fn choose(root: &Path, setting: AgentSetting, wish: LoopWish) -> (LoopAgent, Vec<&'static str>) {
+    let installed: Vec<&'static str> = match setting {
+        AgentSetting::Set => Vec::new(),
+        _ => installed_agents(root).into_iter().map(|preset| preset.name).collect(),
+    };
+    let facts = AgentFacts {
+        setting,
+        baseline_only: wish.baseline_only,
+        wish: wish.setting,
+        may_take: wish.may_take,
+        within: outer_agent(),
+        installed: &installed,
+    };
+    (loop_agent(&facts), installed)
+}
+
+impl Plan {
+    /// Gives a loop without an agent the only one that is installed, or says why it has none. Refuses to start where
+    /// there is none and a loop is asked for.
+    pub fn with_loop_agent(mut self, wish: LoopWish) -> Result<(Plan, Option<NoAgent>), SessionError> {
+        let by_layout = self.layout.as_ref().filter(|_| wish.may_take).map(|_| "slots");
+        let wish = LoopWish { setting: wish.setting.or(by_layout), ..wish };
+        let (chosen, installed) = choose(self.repo.worktree(), setting_of(&self.contract), wish);
+        match chosen {
+            LoopAgent::Settled => Ok((self, None)),
+            LoopAgent::Take(name) => {
+                self.take_agent(name);
+                Ok((self, None))
+            }
+            LoopAgent::BaselineOnly(lack) => Ok((self, Some(NoAgent::new(lack, installed)))),
+            LoopAgent::Refused(setting, lack) => {
+                Err(SessionError::NoAgentForLoop { setting, no_agent: NoAgent::new(lack, installed) })
+            }
+        }
+    }
+
+    /// Makes an installed agent that of the session.
+    fn take_agent(&mut self, name: &str) {
+        (self.contract.agent, self.contract.agent_preset) = agent_terms(name);
+        self.notices.push(format!("took {name}, the only agent installed; `--agent none` measures only the baseline"));
+        if let Some(preset) = Preset::named(name) {
+            self.notices.extend(self.idle_limits(preset.command));
+        }
+    }
+}
+
+/// Settles the caps of a contract: for a loop those of its night, which it gives; what `ar try` is given counts the session.
+/// `stored` is the contract of before, of a session that continues.
+pub(crate) fn settle_caps(
+    contract: &mut Contract,
+    stored: Option<&Contract>,
+    journal: Option<&Journal>,
+    wanted: &Wanted,
+    drive: Drive,
+    now: Timestamp,
+) -> Option<Tonight> {
+    let given = NightCaps::of(&wanted.given);
+    let call = match drive {
+        Drive::Loop { call, .. } => call,
+        Drive::WorkingTree { .. } => {
+            stored.map_or_else(|| NightCaps::of(&wanted.file), NightCaps::in_contract).enter(contract);
+            let session = &mut contract.caps;
+            session.session_max_experiments = given.experiments.or(session.session_max_experiments);
+            session.session_max_cost = given.cost.or(session.session_max_cost);
+            session.session_max_tokens = given.tokens.or(session.session_max_tokens);
+            return None;
+        }
+        Drive::Ending => return None,
+    };
+    let before = stored.and_then(|stored| night_before(journal, stored));
+    let same_boot = journal.is_none_or(|journal| journal.presence.is_of_boot(boot_id().as_deref()));
+    let is_typed = call != LoopCall::Resumed;
+    // A time that was given now, counted from a night of long ago, may be over.
+    let is_over = |night: &Night| {
+        let end = wanted.given.budget.map(|budget| night.began.checked_add(budget));
+        end.is_some_and(|end| end.is_ok_and(|end| end <= now))
+    };
+    let goes_on = |night: &Night| night.is_unfinished(same_boot, now) && !is_over(night);
+    let begins = match call {
+        LoopCall::Typed => !before.as_ref().is_some_and(goes_on),
+        LoopCall::Requeued => before.is_none(),
+        LoopCall::Resumed => false,
+    };
+    let caps = match (begins, stored) {
+        (false, Some(stored)) => given.or(before.map_or_else(|| NightCaps::in_contract(stored), |night| night.caps)),
+        _ => given.or(NightCaps::of(&wanted.file)),
+    };
+    caps.enter(contract);
+    let is_new_time = stored.is_none_or(|stored| stored.until != contract.until);
+    Some(Tonight {
+        begins,
+        is_typed,
+        caps,
+        anew: if is_typed { NightCaps::default() } else { given },
+        budget: wanted.given.budget,
+        until: wanted.given.until.is_some() && (!is_typed || is_new_time),
+    })
+}
+
+/// The notice that a typed `ar run` continues the last night.
+pub(crate) fn continued_notice(tonight: &Tonight, journal: Option<&Journal>) -> Option<String> {
+    let night = journal?.expenses.last_night().filter(|_| tonight.is_typed && !tonight.begins)?;
+    Some(format!(
+        "continued the night begun at {}, as its last loop was cut short; its experiments count",
+        moment_text(night.began)
+    ))
+}
+
+/// The night that a session is in, or was in last. One of an earlier version began with the session.
+fn night_before(journal: Option<&Journal>, contract: &Contract) -> Option<Night> {
+    let Journal { presence, expenses, .. } = journal?;
+    // After the loss of a journal, all experiments count as one night.
+    expenses.night_before(contract, presence.is_unseen() || presence.is_loop(), presence.night_end())
+}
+
+/// The night of a loop that is about to begin, by the journal before the loop is noted there.
+pub(crate) fn entered_night(
+    journal: &Journal,
+    tonight: &Tonight,
+    contract: &Contract,
+    history: &History,
+    clock: Clock,
+) -> Night {
+    let at = Moment {
+        now: clock.now(),
+        next: history.next_sequence(),
+        budget: contract.budget,
+        until: contract.until.map(|time| clock.next(time)),
+    };
+    Night::enter(night_before(Some(journal), contract), tonight, at)
 }

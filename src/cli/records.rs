@@ -1,0 +1,300 @@
+//! `ar log`, `ar show`, `ar diff`, `ar brief` and `ar extract`: what records, ledgers and logs hold.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use autoresearch::domain::{
+    COMPOSITE, Composite, Contract, Direction, Event, FORMAT_VERSION, Failure, FailureClass, MetricSource, MetricSpec,
+    PartOf, Record, Tag,
+};
+use autoresearch::git::Repo;
+use autoresearch::measure::{Ending, LogSummary, judge};
+use autoresearch::report::{
+    Align, ArtifactData, Column, Format, Grid, compared_grid, compared_json, experiments_grid, ledger_grid,
+    ledger_json, record_grid, records_json, select_rows,
+};
+use autoresearch::rules::{Aspect, Compared, Selection, compare, confounds_of_keep, select};
+use autoresearch::session::{SavedArtifacts, SessionView, hear_guardians, read_log};
+
+use super::args::{BriefArgs, DiffArgs, ExtractArgs, LogArgs, ShowArgs};
+use super::error::CliError;
+use super::process::{current_dir, runtime};
+use super::settings::{SettingsArgs, called_by_loop, clock};
+use super::{chosen, error, messages, output, settings};
+
+/// The experiments of a session as a JSON document.
+#[derive(Serialize)]
+struct Experiments<'a, R> {
+    version: u32,
+    tag: &'a Tag,
+    experiments: Vec<R>,
+}
+
+/// Prints the experiments of a session as a table.
+pub(super) fn log(args: LogArgs) -> Result<ExitCode, CliError> {
+    let selection = Selection { outcomes: args.outcome, pattern: args.grep, sort: args.sort, top: args.top };
+    if let Some(ledger) = chosen::read(&args.foreign)? {
+        let _pager = output::paged();
+        let selected = select_rows(&ledger, &selection);
+        match args.format {
+            Format::Json => output::json(&ledger_json(&ledger, &selected)),
+            format => output::text(&ledger_grid(&ledger, &selected).render(format, output::width())),
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let view = chosen::open(args.session.tag())?;
+    let column = |name: &String| {
+        Column::named(name.trim(), &view.history)
+            .map_err(|error| CliError::usage(error.clone(), format!("there are {}", error.known())))
+    };
+    let columns = args.columns.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+    let notes = messages::on(&view, view.history.records());
+    let selected = select(view.history.records(), &notes, &selection);
+    let _pager = output::paged();
+    match args.format {
+        Format::Json => {
+            let artifact = ArtifactData::by_experiment(view.contract.as_ref(), &view.history);
+            let experiments = records_json(&selected, &notes, &artifact);
+            output::json(&Experiments { version: FORMAT_VERSION, tag: &view.tag, experiments });
+        }
+        format => {
+            let screen = (format != Format::Csv).then(clock).transpose()?;
+            let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
+            let grid = experiments_grid(&view.history, &selected, composite, &notes, &columns, screen);
+            output::text(&grid.render(format, output::width()));
+        }
+    }
+    error::leave(view);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints one experiment: its record, its diff and the end of its log, or all of that.
+pub(super) fn show(args: ShowArgs) -> Result<ExitCode, CliError> {
+    let format = args.format;
+    if args.log && format != Format::Table {
+        return Err(CliError::usage("--log prints a log, which has no other format", "omit --format or --log"));
+    }
+    let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
+    let diff = view.diff(&record)?;
+    let dropped = view.folder.why_dropped(record.id);
+    let notes = messages::on(&view, [&record]).remove(&record.id).unwrap_or_default();
+    let _pager = output::paged();
+    let screen = (format == Format::Table).then(clock).transpose()?;
+    let replaced_by = view.history.replaced().get(&record.id).copied();
+    let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
+    let had_to_beat = view.history.had_to_beat(&record);
+    let mut grid = record_grid(&record, composite, had_to_beat, replaced_by, &notes, screen);
+    let artifacts = view.artifacts(&record);
+    if let Some(artifacts) = &artifacts {
+        let place = match artifacts {
+            SavedArtifacts::In(folder) => match record.artifacts_run {
+                Some(run) => format!("in {} ({run})", folder.display()),
+                None => format!("in {}", folder.display()),
+            },
+            SavedArtifacts::Gone(why) => why.clone(),
+        };
+        grid.push(["artifacts".to_owned(), place]);
+    }
+    let verified: Vec<_> =
+        view.history.verified().iter().filter(|pair| pair.runs > 0 && pair.names(record.id)).collect();
+    let decimals = record.metric.number().map_or(4, |number| number.decimals());
+    verified.iter().for_each(|pair| grid.push(["verified".to_owned(), pair.sentence(decimals)]));
+    match format {
+        Format::Table => {
+            output::text(&grid.to_fields(output::width()));
+            if !diff.is_empty() {
+                output::line("");
+                output::untrusted(&diff);
+            }
+            let has_log = if args.log { print_logs(&view, &record)? } else { print_tail(&view, &record)? };
+            if let (false, Some(why)) = (has_log, dropped) {
+                output::line(&format!("\n{why}"));
+            }
+        }
+        Format::Csv | Format::Md => output::text(&grid.render(format, None)),
+        Format::Json => {
+            let mut value = json!(record);
+            if let Value::Object(fields) = &mut value {
+                // The numbers are in `metrics`.
+                fields.remove("digits");
+                fields.insert("replaced_by".into(), json!(replaced_by));
+                fields.insert("confounds".into(), json!(confounds_of_keep(&record, had_to_beat)));
+                fields.insert("notes".into(), json!(notes));
+                fields.insert("diff_text".into(), String::from_utf8_lossy(&diff).into());
+                fields.insert("log_tail".into(), view.log_tail(record.id)?.into());
+                fields.insert("logs_dropped".into(), dropped.into());
+                let (folder, gone) = match &artifacts {
+                    Some(SavedArtifacts::In(folder)) => (Some(folder), None),
+                    Some(SavedArtifacts::Gone(why)) => (None, Some(why)),
+                    None => (None, None),
+                };
+                fields.insert("artifacts_folder".into(), json!(folder));
+                fields.insert("artifacts_gone".into(), json!(gone));
+                fields.insert("verified".into(), json!(verified));
+            }
+            output::json(&value);
+        }
+    }
+    error::leave(view);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the end of the newest log. Returns whether there is one.
+fn print_tail(view: &SessionView, record: &Record) -> Result<bool, CliError> {
+    let tail = view.log_tail(record.id)?;
+    if !tail.is_empty() {
+        output::line(&format!("\nthe end of {}", view.run_log(record.id).display()));
+        output::untrusted(tail.as_bytes());
+    }
+    Ok(!tail.is_empty())
+}
+
+/// Prints all logs of an experiment's runs while it reads them. Returns whether there are any.
+fn print_logs(view: &SessionView, record: &Record) -> Result<bool, CliError> {
+    let logs = view.run_logs(record);
+    for (version, log) in &logs {
+        let of = version.map(|version| format!(", of version {version}")).unwrap_or_default();
+        output::line(&format!("\n{}{of}", log.display()));
+        view.stream_log(log, output::bytes)?;
+    }
+    Ok(!logs.is_empty())
+}
+
+/// Prints two experiments side by side, and how their code differs.
+pub(super) fn diff(args: DiffArgs) -> Result<ExitCode, CliError> {
+    let (view, a) = chosen::open_at(&args.experiment, args.tag.clone())?;
+    let is_same = args.experiment.tag == args.other.tag || args.other.tag.as_ref() == Some(&view.tag);
+    let other = match is_same {
+        true => None,
+        false => Some(chosen::open_at(&args.other, args.tag)?),
+    };
+    let (contract, b) = match other {
+        Some((other, b)) => (other.contract, b),
+        None => (view.contract.clone(), view.find(&args.other.which)?.clone()),
+    };
+    [&a, &b].into_iter().try_for_each(SessionView::require_commit)?;
+    let rows = compare(&a, &b, [view.contract.as_ref(), contract.as_ref()]);
+    let code = view.repo.objects.diff_text(&a.commit, &b.commit)?;
+    let _pager = output::paged();
+    let grid = compared_grid(&a, &b, &rows);
+    let format = args.format;
+    match format {
+        Format::Table => {
+            output::text(&grid.to_lines(output::width()));
+            let is_elsewhere =
+                |row: &Compared| row.aspect == Aspect::Environment && !row.a.is_null() && !row.b.is_null();
+            if rows.iter().any(is_elsewhere) {
+                output::line("\nthey ran in different environments: such numbers do not compare");
+            }
+            if !code.is_empty() {
+                output::line("");
+                output::untrusted(&code);
+            }
+        }
+        Format::Csv | Format::Md => output::text(&grid.render(format, None)),
+        Format::Json => output::json(&compared_json(&a, &b, &rows, &String::from_utf8_lossy(&code))),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what an agent has to know for the next experiment.
+pub(super) fn brief(args: BriefArgs) -> Result<ExitCode, CliError> {
+    let view = chosen::open(args.session.tag())?;
+    if !called_by_loop() {
+        let notices = Box::new(|event: &Event| {
+            if let Event::Notice(notice) = event {
+                output::note(&notice.to_string());
+            }
+        });
+        runtime()?.block_on(hear_guardians(&view.repo, &view.tag, clock()?, notices))?;
+    }
+    output::text(&view.brief(called_by_loop())?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what a session would read out of a log.
+pub(super) fn extract(args: ExtractArgs) -> Result<ExitCode, CliError> {
+    let (spec, composite) = spec(args.metric, args.metric_regex)?;
+    let metric = &spec.name;
+    let mut summary = read_log(&args.file, &spec, composite.as_ref())?;
+    if let Some(composite) = composite {
+        summary.put_composite(&composite, LogSummary::named);
+    }
+    let verdict = judge(&summary, &Ending::from_status(args.exit_status));
+    let doubt = summary.part.filter(|_| verdict.value.is_some()).map(PartOf::text);
+    let detail = verdict.failure.as_ref().and_then(|failure| failure.detail.clone());
+    let format = args.format;
+    if format == Format::Json {
+        let metrics: Map<String, Value> =
+            summary.metrics.iter().map(|(name, number)| (name.clone(), json!(number.value))).collect();
+        output::json(&json!({
+            "version": FORMAT_VERSION,
+            "metric": metric,
+            "value": verdict.value.as_ref().map(|number| number.value),
+            "raw": verdict.value.as_ref().map(|number| number.printed.as_ref().unwrap_or(&number.raw)),
+            "unit": verdict.value.as_ref().and_then(|number| number.unit.as_ref()),
+            "memory_gb": summary.memory_gb,
+            "metrics": metrics,
+            "failure": verdict.failure.as_ref().map(|failure| failure.class),
+            "detail": detail,
+            "doubt": doubt,
+            "excerpt": verdict.failure.as_ref().map(|failure| &failure.excerpt),
+        }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let is_missing = |failure: &Failure| matches!(failure.class, FailureClass::NoMetric | FailureClass::NoOutput);
+    let is_missing = verdict.failure.as_ref().is_some_and(is_missing);
+    let mut grid = Grid::new([("what", Align::Left), ("value", Align::Right)]);
+    grid.push([metric.clone(), verdict.value.map_or("none".into(), |number| format!("{number:#}"))]);
+    grid.push(["failure".into(), verdict.failure.map_or("none".into(), |failure| failure.class.to_string())]);
+    for (what, text) in [("detail", detail.as_deref()), ("doubt", doubt)] {
+        if let Some(text) = text {
+            grid.push([what, text].map(str::to_owned));
+        }
+    }
+    if let Some(memory) = summary.memory_gb {
+        grid.push(["memory_gb".into(), memory.to_string()]);
+    }
+    for (name, number) in summary.metrics.iter().filter(|(name, _)| *name != *metric) {
+        grid.push([name.clone(), number.raw.clone()]);
+    }
+    output::text(&grid.render(format, output::width()));
+    // As `grep` does. The other formats have readers that look at `failure`.
+    Ok(if is_missing && format == Format::Table { ExitCode::from(error::CANNOT_START) } else { ExitCode::SUCCESS })
+}
+
+/// The metric to look for, and the axes that a composite is computed from. The arguments come first, then the variables
+/// and `ar.toml`, then the session.
+fn spec(metric: Option<String>, regex: Option<String>) -> Result<(MetricSpec, Option<Composite>), CliError> {
+    // A number is read the same way in both directions.
+    let spec = |name, source| MetricSpec { name, direction: Direction::Lower, source };
+    let source = regex.map(MetricSource::Regex);
+    if let Some(name) = metric.as_ref().filter(|name| source.is_some() || *name != COMPOSITE) {
+        return Ok((spec(name.clone(), source.unwrap_or(MetricSource::Log)), None));
+    }
+    let dir = current_dir()?;
+    let repo = Repo::discover(&dir).ok();
+    let root = repo.as_ref().map_or(dir.as_path(), Repo::worktree);
+    let asked = settings::resolve(SettingsArgs::default(), root)?;
+    let contract = repo.as_ref().and_then(|_| chosen::open(None).ok()?.contract);
+    let described = asked.composite.and_then(|axes| axes.settled().ok()).map(|(axes, _)| axes);
+    let decides = || contract.as_ref().and_then(Contract::deciding_composite).cloned();
+    let (name, stored, composite) = match (metric.or(asked.metric), &contract) {
+        // A composite that `ar` computes is never read from a log.
+        (Some(name), _) if name == COMPOSITE => (name, asked.source, described.or_else(decides)),
+        (Some(name), _) => (name, asked.source, None),
+        (None, Some(contract)) => (contract.metric.name.clone(), Some(contract.metric.source.clone()), decides()),
+        (None, None) => {
+            return Err(CliError::usage(
+                "cannot tell which metric to look for",
+                "pass --metric NAME, or write metric = \"NAME\" to ar.toml",
+            ));
+        }
+    };
+    // A value with a file of its own is not in the log.
+    let stored = stored.filter(|stored| matches!(stored, MetricSource::Regex(_)));
+    let composite = composite.filter(|_| source.is_none());
+    Ok((spec(name, source.or(stored).unwrap_or(MetricSource::Log)), composite))
+}
