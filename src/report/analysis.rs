@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::axes::{ArtifactData, Sources};
 use super::chart::Series;
 use super::experiments::{described, with};
-use super::headline::value;
+use super::render::value;
 use super::sections::Verified;
 use super::spending::Cost;
 use crate::domain::{
@@ -108,32 +108,6 @@ pub(super) struct Details {
     pub(super) artifact: Option<ArtifactData>,
 }
 
-impl Details {
-    fn of(record: &Record) -> Details {
-        Details {
-            base: record.base.clone(),
-            reason: record.reason.clone(),
-            direction: record.direction.clone(),
-            memory_gb: record.memory_gb,
-            number_of: record.number_of(),
-            replaced_by: None,
-            gain_alone: None,
-            seconds: record.run_seconds(),
-            sandbox: record.sandbox,
-            diff: record.diff,
-            started: record.started,
-            finished: record.finished,
-            agent: record.agent.clone(),
-            review: record.review.clone(),
-            hours: None,
-            confounds: Vec::new(),
-            notes: None,
-            axes: None,
-            artifact: None,
-        }
-    }
-}
-
 /// The analysis of a session or a ledger.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
@@ -214,13 +188,25 @@ impl Report {
         let hours = times.map(|_| keep_hours(records, layout)).unwrap_or_default();
         let rivals = history.rivals();
         let details = records.iter().zip(&rivals).map(|(record, rival)| Details {
+            base: record.base.clone(),
+            reason: record.reason.clone(),
+            direction: record.direction.clone(),
+            memory_gb: record.memory_gb,
+            number_of: record.number_of(),
             replaced_by: replaced.get(&record.id).copied(),
             gain_alone: gain_alone(records, record),
+            seconds: record.run_seconds(),
+            sandbox: record.sandbox,
+            diff: record.diff,
+            started: record.started,
+            finished: record.finished,
+            agent: record.agent.clone(),
+            review: record.review.clone(),
             hours: hours.of.get(&record.id).copied(),
             confounds: confounds_of_keep(record, rival.map(|place| &records[place])),
+            notes: None,
             axes: composite.map(|composite| axis_values(composite, &record.metrics)),
             artifact: artifacts.remove(&record.id),
-            ..Details::of(record)
         });
         let report = Report {
             tag: Some(tag.to_owned()),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::axes::{artifact_name, axes_sentence, forms_sentence};
 use super::grid::Align::{Below, Left, Right, Text};
 use super::grid::{Align, Grid, text};
-use super::headline::signed_gain;
+use super::render::signed_gain;
 use super::spending::tokens_sentence;
 use crate::domain::{
     Clock, Composite, ExperimentId, FORMAT_VERSION, GuardRun, Note, Number, Record, Replay, ReviewVerdict, Run,

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::analysis::Report;
 use super::axes::ArtifactData;
 use super::grid::{Align, Grid, text};
-use super::headline::signed_gain;
 use super::json::Each;
+use super::render::signed_gain;
 use crate::domain::{
     Area, CommitId, Direction, ExperimentId, FORMAT_VERSION, Finding, Note, Number, Record, exact_time,
 };

@@ -10,7 +10,6 @@ mod escalation;
 mod experiments;
 mod exported;
 mod grid;
-mod headline;
 mod html;
 mod json;
 mod lists;

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use super::analysis::{Report, Times};
 use super::chart::{Overlaid, Series};
 use super::grid::{Align, Format, Grid, escape_markdown, text};
-use super::headline::{describe, value};
+use super::render::{describe, value};
 use super::sections::across_texts;
 use super::spending::cost_sentence;
 use super::text::wrap;

@@ -12,8 +12,7 @@ use super::activity::{lanes_grid, slots_and_seats};
 use super::analysis::Report;
 use super::axes::{ArtifactData, Sources};
 use super::grid::{Align, Format, Grid, text};
-use super::headline::{commit, describe, outcome};
-use super::render::{counts_sentence, fact};
+use super::render::{commit, counts_sentence, describe, fact, outcome};
 use super::spending::cost_sentence;
 use crate::domain::{
     Contract, Direction, Escalation, FORMAT_VERSION, Record, Spent, StopWhen, Tag, clock_time, count_of, duration_text,

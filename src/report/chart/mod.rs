@@ -4,11 +4,9 @@
 //! shares of the picture into characters or shapes.
 
 mod axis;
-mod braille;
 mod overlay;
 mod palette;
 mod panels;
-mod png;
 mod series;
 mod svg;
 mod text;
@@ -17,9 +15,8 @@ pub use overlay::{Overlaid, overlay_svg};
 pub(super) use overlay::{overlay, overlay_key};
 pub use palette::ChartStyle;
 pub(super) use palette::key;
-pub use png::{PngError, chart_png};
 pub use series::{Edge, Limits, Mark, MarkKind, Panel, Series, Step};
-pub use svg::chart_svg;
+pub use svg::{PngError, chart_png, chart_svg};
 pub(super) use svg::{picture, text_width};
 pub(super) use text::draw_chart;
 pub use text::{Glyphs, chart_text};

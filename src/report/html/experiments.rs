@@ -11,7 +11,7 @@ use crate::report::Report;
 use crate::report::analysis::Details;
 use crate::report::chart::text_width;
 use crate::report::experiments::record_grid;
-use crate::report::headline::{commit, value};
+use crate::report::render::{commit, value};
 use crate::report::text::{safe_code, safe_line};
 use crate::rules::{Ended, Point, RunOf};
 
