@@ -15,6 +15,7 @@
 //! | [`measure`] | log bytes to metrics and a failure class |
 //! | [`fs`] | durable writes, locks, bounded reads |
 //! | `crash` | moments at which the tests kill the program |
+//! | `unix` | all unsafe code, each system call in a safe wrapper |
 //! | `clock` | the time of day |
 //! | [`score`] | claims, sources and quotations of research to axes; the crate `ar_score` |
 //! | [`rules`] | pure decisions: keep or discard, stop, budgets; of the crate `ar_core` |
@@ -37,6 +38,7 @@ pub mod measure;
 pub mod report;
 pub mod session;
 pub mod state;
+mod unix;
 
 pub use ar_core::rules;
 pub use ar_score as score;

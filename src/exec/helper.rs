@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::job::MARKER;
 use super::running::kill_marked;
-use super::unix;
+use crate::unix;
 
 /// The most bytes of its standard error to keep.
 const KEPT: usize = 16 << 10;

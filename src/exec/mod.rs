@@ -2,7 +2,7 @@
 //!
 //! An [`Executor`] runs a command under a small process of its own, the shim, which outlives `ar` and ends everything that
 //! the command started. Two sides live here: what `ar` calls ([`Executor`], [`Running`]) and what the shim does
-//! ([`shim_main`]). All `unsafe` is in `unix.rs`. Nothing here knows what a command is for, or reads its log.
+//! ([`shim_main`]). Nothing here knows what a command is for, or reads its log.
 
 mod beat;
 mod cluster;
@@ -19,10 +19,10 @@ mod shim;
 mod shim_io;
 mod socket;
 mod tree;
-mod unix;
 mod usage;
 mod wall;
 
+pub use crate::unix::{end_by_signals, in_own_session, leave_interrupts_to_others, shield_from_terminal};
 pub use beat::{beat, runtime};
 pub use cluster::Ticket;
 pub use environment::{
@@ -39,7 +39,6 @@ pub use running::Running;
 pub use shim::{leave_starter, queued_shim_main, shim_main};
 pub use shim_io::{Answer, Reply, ask_shim};
 pub use tree::{jobs_above, kill_other_children};
-pub use unix::{end_by_signals, in_own_session, leave_interrupts_to_others, shield_from_terminal};
 pub use wall::{NoWall, enter_wall, find_builder, try_wall};
 
 /// The hidden first argument that makes the program a shim; the second is the job file.

@@ -30,12 +30,13 @@ use super::socket::{Owner, Word, receive};
 use super::tree::{Tree, leave_no_child};
 use super::usage::{Sampler, oom_kills};
 use super::wall::{Building, last_line};
-use super::{Answer, ExecError, Exit, Job, Started, Ticket, unix};
+use super::{Answer, ExecError, Exit, Job, Started, Ticket};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{Unsynced, in_writable_folder, is_disk_full, is_odd, is_shared, move_odd_away, remove_all};
 use crate::rules::{CACHED, GPU_MASKS, PORT, port_of, too_little_space};
 use crate::state::{read_json, write_json, write_json_after, write_json_unsynced};
+use crate::unix;
 
 /// Runs the program as a shim until the job in `job_file` is finished. Standard input is its end of the socket to `ar`.
 /// Standard output is the locked lock file of the job's folder, and standard error takes its last output. The job's

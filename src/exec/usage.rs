@@ -13,10 +13,10 @@ use super::beat::beat;
 use super::gpu::GpuWatch;
 use super::job::Written;
 use super::tree::Tree;
-use super::unix::peak_rss_of_reaped;
 use super::{Exit, Job};
 use crate::crash;
 use crate::rules::{LifeSign, Quiet, Silence};
+use crate::unix::peak_rss_of_reaped;
 
 /// The first pause between two samples; each next one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(8);

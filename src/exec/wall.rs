@@ -5,7 +5,6 @@
 //! process group. So this program goes between: [`enter_wall`] starts inside, says so to the shim, waits until the shim
 //! has ended that process and is its parent, and becomes the shell.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -24,8 +23,9 @@ use rustix::stdio::dup2_stdin;
 use super::WALLED_ARGUMENT;
 use super::shim::shell;
 use super::socket::{hand, receive};
-use super::unix::{close_all_but_standard, enter_user_namespace};
+use crate::fs::program_on_path;
 use crate::rules::{Access, Mount, Wall};
+use crate::unix::{close_all_but_standard, enter_user_namespace};
 
 /// The program that builds walls.
 pub(super) const BWRAP: &str = "bwrap";
@@ -132,14 +132,7 @@ pub fn find_builder(trees: &[&Path]) -> Result<PathBuf, NoWall> {
     if !cfg!(target_os = "linux") {
         return Err(NoWall::System);
     }
-    let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute() && home.parent().is_some());
-    let is_at_home = |path: &Path| {
-        home.iter().map(PathBuf::as_path).chain(trees.iter().copied()).any(|folder| path.starts_with(folder))
-    };
-    let path = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&path).filter_map(|folder| folder.join(BWRAP).canonicalize().ok());
-    let usable = |path: &PathBuf| !is_at_home(path) && access(path, Rights::EXEC_OK).is_ok() && path.is_file();
-    found.into_iter().find(usable).ok_or(NoWall::Missing)
+    program_on_path(BWRAP, trees).ok_or(NoWall::Missing)
 }
 
 /// Builds such a wall once and looks from inside whether `folder` can be written to.

@@ -1,13 +1,14 @@
-//! Reading files that another process may have replaced by something else, or made larger than it should be: content, stamp
-//! and age.
+//! Reading what another process may have replaced by something else, or made larger than it should be: files and their stamps
+//! and ages, and programs on the PATH.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use std::{fs, io};
+use std::{env, fs, io};
 
+use rustix::fs::{Access, access};
 use serde::{Deserialize, Serialize};
 
 use super::write::{FileError, failed, folder_of, if_exists};
@@ -165,6 +166,17 @@ pub fn age(path: &Path) -> Option<Duration> {
     let changed = fs::metadata(path).and_then(|meta| meta.modified()).ok()?;
     let now = tempfile::tempfile_in(folder_of(path)).and_then(|file| file.metadata()?.modified()).ok()?;
     Some(now.duration_since(changed).unwrap_or_default())
+}
+
+/// Finds a program on the PATH. Passes over the home folder and `trees`, where a job could put one of its own.
+pub fn program_on_path(name: &str, trees: &[&Path]) -> Option<PathBuf> {
+    let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute() && home.parent().is_some());
+    let is_at_home = |path: &Path| {
+        home.iter().map(PathBuf::as_path).chain(trees.iter().copied()).any(|folder| path.starts_with(folder))
+    };
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut found = env::split_paths(&path).filter_map(|folder| folder.join(name).canonicalize().ok());
+    found.find(|path| !is_at_home(path) && access(path, Access::EXEC_OK).is_ok() && path.is_file())
 }
 
 #[cfg(test)]

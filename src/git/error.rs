@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use strum::EnumProperty;
 
-use super::program::{Cut, Program};
+use super::programs::{Cut, Program};
 use crate::domain::{CommitId, duration_text, shell_word};
 use crate::fs::{is_disk_full, is_missing, move_command};
 
@@ -127,6 +127,13 @@ pub enum GitError {
     /// Commits must be signed and could not be.
     #[error("cannot sign commits")]
     Signing(#[source] Cause),
+    /// The git program is missing or, with what it says of its version, too old.
+    #[error("{}", match .0 {
+        None => "`git` is not installed outside the home folder".to_owned(),
+        Some(version) => format!("git 2.30 or newer is required, found `{version}`"),
+    })]
+    #[strum(props(hint = "install git 2.30 or newer, for example `sudo apt install git`; or pass --sandbox off"))]
+    NoProgram(Option<String>),
     /// A filter or a signing program was terminated.
     #[error("terminated {program}: {}", match cut {
         Cut::Asked => "asked to stop".to_owned(),

@@ -1,6 +1,6 @@
 //! Everything gix: open, snapshot, commit, restore, records, diff.
 //!
-//! This module reads and writes one git repository and never calls the git program. No type of gix appears in a public
+//! This module reads and writes one git repository. It calls the git program for what an agent's folder holds alone. No type of gix appears in a public
 //! signature: objects are named in hexadecimal, paths are [`std::path::Path`] relative to the root of the working tree,
 //! and any file name works. The purpose of a commit (experiments, outcomes, sessions) is unknown here.
 //!
@@ -16,13 +16,12 @@
 //! Every function that returns success after writing objects, refs or the index has synced them to disk, file and
 //! folder, but for what [`Repo::defer_syncs`] puts off; gix itself syncs nothing.
 
-mod beneath;
+mod command;
 mod error;
 mod index;
 mod lock_file;
 mod objects;
 mod path;
-mod program;
 mod programs;
 mod refs;
 mod repo;
@@ -30,6 +29,7 @@ mod settings;
 mod sync;
 mod working_tree;
 
+pub use command::GitProgram;
 pub use error::{Cause, GitError, Result};
 pub use index::{Index, LeftLocks};
 pub use lock_file::LockOwner;
@@ -37,8 +37,8 @@ pub use objects::{
     ChangeKind, ChangedPath, Checked, Diff, EntryKind, Header, Merged, MergedTree, ObjectChecker, Objects, Stored,
     TagObject,
 };
-pub use program::{Cut, Program};
-pub use programs::{Programs, WAY_BACK};
+
+pub use programs::{Cut, Program, Programs, WAY_BACK};
 pub use refs::{BrokenRef, Head, HeadTarget, Notes, PreparedRecord, Refs};
 pub use repo::{CallCommits, CallGit, KeptTree, LinkedEntry, LockFile, Oddity, Operation, Repo, TreeState};
 pub use settings::{SettingEffect, WatchedSettings};

@@ -1,4 +1,4 @@
-//! Programs that git starts for the user while this process waits: filters and signing programs.
+//! Programs that this process waits for: filters and signing programs that gix starts, and git itself.
 //!
 //! gix waits for them without a deadline. A watchdog on another thread terminates them: it knows when one can be running
 //! ([`Call`]), and why it has to end.
@@ -9,7 +9,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::error::{GitError, Result};
-use super::program::{Cut, Program};
 use crate::crash;
 
 /// Poll interval of the watchdog while a program can be running.
@@ -20,6 +19,42 @@ pub const WAY_BACK: Duration = Duration::from_secs(10);
 
 /// Time in which a signing program finishes unless it hangs.
 const SIGNED_IN: Duration = Duration::from_secs(1);
+
+/// The task of such a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+pub enum Program {
+    /// It converts a file between working tree and repository.
+    #[strum(to_string = "a git filter")]
+    Filter,
+    /// It signs a commit.
+    #[strum(to_string = "the signing program")]
+    Signing,
+    /// It is git, reading what a call committed.
+    #[strum(to_string = "`git fetch`")]
+    Fetch,
+}
+
+impl Program {
+    /// The time limit of one: a filter may download a large file; a person may have to type a passphrase.
+    pub(in crate::git) fn limit(self) -> Duration {
+        match self {
+            Program::Filter => Duration::from_secs(600),
+            Program::Signing => Duration::from_secs(60),
+            Program::Fetch => crash::wait(Duration::from_secs(300)),
+        }
+    }
+}
+
+/// The reason that a program was terminated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// The user asked to stop.
+    Asked,
+    /// The time of the whole invocation is over.
+    TimeOver,
+    /// It ran into its own time limit.
+    Late,
+}
 
 /// The state that the watchdog reads.
 #[derive(Default)]
@@ -115,7 +150,7 @@ impl State {
 /// nothing.
 fn patience(program: Program) -> Duration {
     crash::wait(match program {
-        Program::Filter => WAY_BACK,
+        Program::Filter | Program::Fetch => WAY_BACK,
         Program::Signing => SIGNED_IN,
     })
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::support::{AR, Called, TestRepo, ar, ar_command, ar_in_time};
+use crate::support::{AR, Called, TestRepo, ar, ar_command, ar_in_time, path_without_agents};
 
 /// A repository with an evaluator of its own, a metric file, data and a helper in another folder.
 fn repo() -> Option<TestRepo> {
@@ -211,6 +211,7 @@ fn an_agent_that_works_with_git_is_taken_as_without_a_wall() {
                 "echo 8 > src/value; git commit -qam 'tried'; git reset -q --hard HEAD~1",
                 "git checkout -q -b mine; echo 7 > src/seven; git add .; git commit -qm seven",
                 "echo 6 > src/six; git add src/six; git commit -qm six; git commit -q --amend -m 'six again'",
+                "echo 5 > src/five.log; git add -f src/five.log; git commit -qm 'a file that git ignores'",
             ];
             session(&repo, &attacks, &flags).ok();
             let fields = |id| {
@@ -218,7 +219,7 @@ fn an_agent_that_works_with_git_is_taken_as_without_a_wall() {
                 let tree = repo.git(["rev-parse", &format!("refs/autoresearch/t/{id:05}^{{tree}}")]);
                 format!("{id} {} {} {tree}", record["outcome"], record["metric"]["value"])
             };
-            Some((0..=5).map(fields).collect::<Vec<_>>())
+            Some((0..=6).map(fields).collect::<Vec<_>>())
         });
         assert_eq!(measured[0], measured[1], "{layout:?}");
     }
@@ -347,6 +348,21 @@ fn no_run_says_how_itself_or_its_guard_ended() {
     let [first, second] = [1, 2].map(|id| record(&repo, id));
     assert_eq!(first["failure"]["class"], "guard_failed", "{first:#}");
     assert_ne!(second["runs"][0]["exit"], 0, "{second:#}");
+}
+
+#[test]
+fn without_a_git_that_can_read_what_agents_commit_nothing_starts() {
+    let Some(repo) = repo() else { return };
+    repo.write("../bin/git", "#!/bin/sh\necho git version 2.29.3\n");
+    repo.chmod("../bin/git", true);
+    let path = format!("{}:{}", repo.outside().join("bin").display(), path_without_agents().display());
+    let mut command = ar_command(&repo, &repo.path(), arguments(&repo, &["true"], &[]));
+    let output = command.env("PATH", path).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: git 2.30 or newer is required, found `git version 2.29.3`"), "{said}");
+    assert!(said.contains("hint: install git 2.30 or newer"), "{said}");
+    assert!(!repo.exists(".autoresearch"), "no session");
 }
 
 #[test]

@@ -14,14 +14,15 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::super::Job;
 use super::super::beat::runtime;
 use super::super::environment::{boot_id, host_name};
 use super::super::job::MARKER;
 use super::super::running::kill_marked;
 use super::super::shim::shell;
-use super::super::{Job, unix};
 use crate::crash;
 use crate::domain::Cluster;
+use crate::unix;
 
 /// How long a command may take.
 const LIMIT: Duration = Duration::from_secs(30);

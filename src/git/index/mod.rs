@@ -3,11 +3,9 @@
 mod lock;
 mod staged;
 mod store;
-mod untrusted;
 
 pub use lock::LeftLocks;
 pub(in crate::git) use lock::{owner, remove_left_behind};
 pub(in crate::git) use staged::{Edits, Staged, stat_of};
 pub use store::Index;
 pub(in crate::git) use store::Sides;
-pub(in crate::git) use untrusted::untrusted_entries;

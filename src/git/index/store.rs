@@ -15,7 +15,7 @@ use gix::index::write::{Extensions, Options};
 use gix::index::{File, State};
 
 use super::lock::{self, IndexLock};
-use super::staged::Staged;
+use super::staged::{Edits, Staged};
 use crate::crash;
 use crate::fs::{FileStamp, Unsynced, if_exists, read_regular};
 use crate::git::error::{At, During, Result};
@@ -142,6 +142,20 @@ impl Index {
             }
         }
         Ok((staged, may_be_kept))
+    }
+
+    /// Stages a tree and nothing else. Whoever reads the index next looks anew at files that it had otherwise, and at those
+    /// whose times say too little: by a newer index, they would count as unchanged.
+    pub(in crate::git) fn stage(&self, tree: ObjectId) -> Result<()> {
+        let lock = self.lock()?;
+        let mut staged = self.own()?;
+        let mut edits = Edits::default();
+        self.against(&staged, tree)?.into_iter().for_each(|(path, sides)| edits.put(path, sides.tree));
+        staged.apply(edits, Some(tree));
+        let (written, compare) = (staged.timestamp(), self.gix.stat_options().during("reading the index")?);
+        let entries = staged.state.entries_mut().iter_mut();
+        entries.filter(|entry| entry.stat.is_racy(written, compare)).for_each(|entry| entry.stat = Stat::default());
+        self.write(&lock, staged, &[])
     }
 
     /// Writes the index, durably, in place of the one that `lock` holds. The files of `fresh` were looked at just now:

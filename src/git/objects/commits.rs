@@ -9,7 +9,7 @@ use super::store::Objects;
 use crate::domain::CommitId;
 use crate::git::error::{During, GitError, Result};
 use crate::git::path::{commit_id, object_id};
-use crate::git::program::Program;
+use crate::git::programs::Program;
 
 /// A header of a commit besides git's own.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::io::{Read, Seek, copy};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -83,13 +83,6 @@ impl Objects {
         Ok(id)
     }
 
-    /// Does the same with a blob whose name is known. If the stream fails, writes nothing.
-    pub(super) fn write_known_stream(&self, id: ObjectId, size: u64, stream: &mut dyn Read) -> Result<()> {
-        self.on_disk().write_stream_with_known_id(Kind::Blob, size, stream, id).during("saving a large file")?;
-        self.hold_file(id);
-        Ok(())
-    }
-
     /// Writes the bytes of any object, compressed as configured or not at all, and holds it.
     pub(super) fn write_bytes(
         &self,
@@ -146,6 +139,24 @@ impl Objects {
         let mut gix = gix::Repository::clone(&self.gix);
         gix.objects.take_object_memory();
         gix
+    }
+
+    /// Takes over the files of objects in a folder on the same file system, and syncs them.
+    pub(in crate::git) fn adopt(&self, folder: &Path) -> Result<()> {
+        const WHAT: &str = "taking over an object";
+        let (hash, known) = (self.gix.object_hash(), self.on_disk());
+        let mut ids = Vec::new();
+        for id in loose::Store::at(folder, hash).iter() {
+            let id = id.during(WHAT)?;
+            if known.exists_without_refresh(&id) {
+                continue;
+            }
+            let (from, to) = (loose_path(folder, id), self.loose_path(id));
+            let above = to.parent().unwrap_or(&to);
+            persistently(|| fs::create_dir_all(above).and_then(|()| fs::rename(&from, &to))).at("writing", &to)?;
+            ids.push(id);
+        }
+        self.sync(ids)
     }
 
     /// Syncs those of the objects that have files of their own; others were in a pack before.
@@ -284,14 +295,20 @@ impl Objects {
         self.rewrite_all_lost()
     }
 
-    pub(super) fn objects_dir(&self) -> PathBuf {
+    /// The folder of the objects.
+    pub(in crate::git) fn objects_dir(&self) -> PathBuf {
         self.gix.objects.store_ref().path().to_owned()
     }
 
     fn loose_path(&self, id: ObjectId) -> PathBuf {
-        let hex = id.to_string();
-        self.objects_dir().join(&hex[..2]).join(&hex[2..])
+        loose_path(&self.objects_dir(), id)
     }
+}
+
+/// The file of an object in a folder of objects.
+fn loose_path(objects: &Path, id: ObjectId) -> PathBuf {
+    let hex = id.to_string();
+    objects.join(&hex[..2]).join(&hex[2..])
 }
 
 /// Returns whether the `git gc` whose process number and host are in `noted` is alive and on this host.

@@ -14,7 +14,7 @@ use crate::git::error::{During, Result};
 use crate::git::path::{commit_id, object_id};
 
 /// Size limit of the log of `HEAD`, in bytes. A larger one is not read.
-pub(in crate::git) const LARGEST_LOG: u64 = 64 << 20;
+const LARGEST_LOG: u64 = 64 << 20;
 
 /// Prefix of the refs of branches.
 const BRANCHES: &str = "refs/heads/";

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use gix::bstr::ByteSlice;
 use gix::lock::Marker;
 use gix::lock::acquire::Fail;
+use gix::refs::{FullName, Target};
 
 use super::guard::RefGuard;
 use super::store::{LOCK_WAIT, PAUSE, Refs, TRIES};
@@ -18,7 +19,7 @@ use crate::git::lock_file::lock_path;
 use crate::git::sync::{self, replace_file};
 
 /// The first line of packed refs in which each annotated tag is followed by the object that it is on, as git writes it.
-pub(super) const HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
+const HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
 
 /// The word in it that says so; a file without it, of a git before 2012, is left to git.
 const FULLY_PEELED: &str = " fully-peeled ";
@@ -35,8 +36,19 @@ pub(super) struct PackedTag {
     pub(super) commit: CommitId,
 }
 
+/// Refs that belong to one working tree alone.
+const OF_ONE_TREE: [&str; 3] = ["refs/bisect/", "refs/rewritten/", "refs/worktree/"];
+
+/// All refs of a repository, for another git folder.
+pub(in crate::git) struct CopiedRefs {
+    /// Those that name objects, as the file of packed refs has them.
+    pub(in crate::git) packed: Vec<u8>,
+    /// Those that name another ref, each with that one.
+    pub(in crate::git) symbolic: Vec<(FullName, FullName)>,
+}
+
 /// The packed refs by name.
-pub(super) type PackedLines = BTreeMap<Vec<u8>, (String, Option<String>)>;
+type PackedLines = BTreeMap<Vec<u8>, (String, Option<String>)>;
 
 impl Refs {
     /// Lists all refs below `prefix` with the objects that they name, sorted by name. Lists them again if a process packed
@@ -152,14 +164,31 @@ impl Refs {
         self.refresh_packed_refs()
     }
 
+    /// Copies all refs but those of one working tree and those whose files name nothing.
+    pub(in crate::git) fn copied(&self) -> Result<CopiedRefs> {
+        const WHAT: &str = "copying refs";
+        let (mut loose, mut symbolic) = (Vec::new(), Vec::new());
+        for reference in self.gix.refs.loose_iter().during(WHAT)?.flatten() {
+            match reference.target {
+                Target::Symbolic(to) => symbolic.push((reference.name, to)),
+                Target::Object(id) => loose.push((reference.name.as_bstr().to_vec(), (id.to_string(), None))),
+            }
+        }
+        // Afterwards, as a process may pack one meanwhile.
+        let mut lines = self.packed_lines()?;
+        lines.extend(loose);
+        lines.retain(|name, _| OF_ONE_TREE.iter().all(|prefix| !name.starts_with(prefix.as_bytes())));
+        Ok(CopiedRefs { packed: packed_text(lines, &[], PLAIN_HEADER), symbolic })
+    }
+
     /// Returns whether each annotated tag among the packed refs is known to be followed by the object that it is on.
-    pub(super) fn is_fully_peeled(&self) -> bool {
+    fn is_fully_peeled(&self) -> bool {
         let is_known = |content: Vec<u8>| content.lines().next().is_none_or(|first| first.contains_str(FULLY_PEELED));
         read_regular(&self.gix.common_dir().join("packed-refs")).map_or(true, is_known)
     }
 
     /// The packed refs by name, each with its object, and with what that one is on if that is known.
-    pub(super) fn packed_lines(&self) -> Result<PackedLines> {
+    fn packed_lines(&self) -> Result<PackedLines> {
         const WHAT: &str = "reading the packed refs";
         self.refresh_packed_refs()?;
         let mut lines = PackedLines::new();
@@ -175,7 +204,7 @@ impl Refs {
 }
 
 /// The content of the file of packed refs with more refs among them.
-pub(super) fn packed_text(mut lines: PackedLines, more: &[PackedTag], header: &[u8]) -> Vec<u8> {
+fn packed_text(mut lines: PackedLines, more: &[PackedTag], header: &[u8]) -> Vec<u8> {
     for PackedTag { name, object, commit } in more {
         lines.insert(name.clone().into_bytes(), (object.clone(), Some(commit.to_string())));
     }

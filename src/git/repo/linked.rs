@@ -16,7 +16,7 @@ use crate::domain::CommitId;
 use crate::fs::{absent, make_all_writable, make_folder, make_writable, move_away, move_no_folder_away, read_at_most};
 use crate::git::error::{At, During, GitError, Result};
 use crate::git::path::{object_id, to_path};
-use crate::git::program::Program;
+use crate::git::programs::Program;
 use crate::git::refs::{Head, HeadTarget, full_name};
 use crate::git::sync;
 

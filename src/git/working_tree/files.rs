@@ -22,8 +22,8 @@ use crate::git::error::{At, During, GitError, Result};
 use crate::git::index::stat_of;
 use crate::git::objects::Version;
 use crate::git::path::{self, TEMPORARY, lstat, permissions};
-use crate::git::program::Program;
 use crate::git::programs::Call;
+use crate::git::programs::Program;
 
 /// The size in bytes up to which a file is read into memory and becomes part of a commit: 100 MiB, what GitHub accepts
 /// in a push.

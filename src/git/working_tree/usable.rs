@@ -15,7 +15,7 @@ use super::tree::WorkingTree;
 use super::walk::Scan;
 use crate::git::error::{During, GitError, Result};
 use crate::git::path::to_path;
-use crate::git::program::Program;
+use crate::git::programs::Program;
 
 impl WorkingTree {
     /// The attribute files among those that were `found` to differ from the tree `base` with which files could not be checked

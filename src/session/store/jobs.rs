@@ -13,7 +13,7 @@ use crate::agent::LOG_LINES;
 use crate::domain::{CommitId, ExperimentId, FailureClass, Notice, Record, RunRole, Sandbox, StopWhen, Tag};
 use crate::exec::{FILES_BEFORE, JobFiles, NoWall, find_builder, kill_other_children, try_wall};
 use crate::fs::{move_odd_away, read_at_most};
-use crate::git::{Repo, WAY_BACK};
+use crate::git::{GitProgram, Repo, WAY_BACK};
 use crate::measure::last_lines;
 use crate::rules::{History, JobPlaces, Places, Wall, WalledRole, files_named, wall};
 use crate::session::errors::SessionError;
@@ -134,14 +134,14 @@ const NAMING: [&str; 7] =
 
 /// The walls of a session's jobs, or that they have none.
 #[derive(Debug, Default)]
-pub(crate) struct Walls(Option<Places>);
+pub(crate) struct Walls(Option<(Places, GitProgram)>);
 
 impl Walls {
     /// Tries a wall in this repository once, for a job in `tree`, unless none is wanted. Gives also why none can be built.
     ///
     /// # Errors
     ///
-    /// A wall is required and cannot be built, or the places of the repository cannot be found.
+    /// A wall is required and cannot be built, the git program is missing, or the places of the repository cannot be found.
     pub(crate) fn tried(wanted: Sandbox, repo: &Repo, tree: &Path) -> Result<(Walls, Option<NoWall>), SessionError> {
         if wanted == Sandbox::Off {
             return Ok(Default::default());
@@ -150,29 +150,43 @@ impl Walls {
             Sandbox::Require => Err(SessionError::NoWall(reason)),
             _ => Ok((Walls::default(), Some(reason))),
         };
-        let builder = match find_builder(&[&real(&repo.main_worktree()), &real(tree)]) {
+        let trees = [real(&repo.main_worktree()), real(tree)];
+        let trees = trees.each_ref().map(PathBuf::as_path);
+        let builder = match find_builder(&trees) {
             Ok(builder) => builder,
             Err(reason) => return refused(reason),
         };
-        let walls = Walls(Some(Places { builder, required: wanted == Sandbox::Require, ..places(repo)? }));
-        let of_run = walls.of_job(tree, tree, JobPlaces::default(), &WalledRole::Run);
-        match try_wall(&of_run.unwrap_or_default(), tree) {
-            Ok(()) => Ok((walls, None)),
+        let places = Places { builder, required: wanted == Sandbox::Require, ..places(repo)? };
+        let of_run = wall(&places, &job_places(tree, tree, JobPlaces::default()), &WalledRole::Run);
+        match try_wall(&of_run, tree) {
+            Ok(()) => {
+                let git = GitProgram::find(&trees, Some(&places.builder))?;
+                Ok((Walls(Some((places, git))), None))
+            }
             Err(reason) => refused(reason),
         }
     }
 
     /// The wall of a job in `tree` that writes into `folder`, if jobs have one; the other `places` are given.
     pub(crate) fn of_job(&self, tree: &Path, folder: &Path, places: JobPlaces, role: &WalledRole) -> Option<Wall> {
-        let git = real(&tree.join(".git"));
-        let job = JobPlaces { tree: real(tree), folder: real(folder), git, ..places };
-        self.0.as_ref().map(|places| wall(places, &job, role))
+        let job = job_places(tree, folder, places);
+        self.0.as_ref().map(|(places, _)| wall(places, &job, role))
+    }
+
+    /// The git program that reads what jobs behind walls wrote, if jobs have them.
+    pub(crate) fn git(&self) -> Option<&GitProgram> {
+        self.0.as_ref().map(|(_, git)| git)
     }
 
     /// Returns whether jobs have walls.
     pub(crate) fn hold(&self) -> bool {
         self.0.is_some()
     }
+}
+
+fn job_places(tree: &Path, folder: &Path, places: JobPlaces) -> JobPlaces {
+    let git = real(&tree.join(".git"));
+    JobPlaces { tree: real(tree), folder: real(folder), git, ..places }
 }
 
 /// The largest script that is searched for the name of the log, in bytes.

@@ -61,8 +61,8 @@ impl Workspace {
         Ok(self.wall(store, folder, "", &WalledRole::Agent(CallMounts { seen, shared, instead })))
     }
 
-    /// Takes over the commits and the index of a call that wrote into `folder`, as if it had made them here: the commits that
-    /// HEAD leads to stand on the base. Returns the commits that it made, also those that it reset; `None` where jobs have no
+    /// Takes over the commits of a call that wrote into `folder`, as if it had made them here: the commits that HEAD leads to
+    /// stand on the base. Returns the commits that it made, also those that it reset; `None` where jobs have no
     /// walls, and calls make them here.
     pub(crate) fn take_over_call(
         &mut self,
@@ -70,12 +70,9 @@ impl Workspace {
         base: &CommitId,
         folder: &Path,
     ) -> Result<Option<Vec<CommitId>>, SessionError> {
-        if !store.walls.hold() {
-            return Ok(None);
-        }
-        let git = call_git(folder);
+        let Some(git) = store.walls.git().cloned() else { return Ok(None) };
         let at = self.reclaim_head(store, base)?;
-        let CallCommits { tip, logged } = self.repo.import_call_git(&git, &at)?;
+        let CallCommits { tip, logged } = self.repo.import_call_git(&call_git(folder), &at, &git)?;
         if store.repo.objects.leads_to(&at, &tip)? && tip != at {
             self.move_head(store, &tip, &[&at], "commits of the agent")?;
         }

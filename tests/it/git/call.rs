@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use autoresearch::domain::CommitId;
-use autoresearch::git::{CallCommits, CallGit, Repo};
+use autoresearch::git::{CallCommits, CallGit, GitProgram, Repo};
 
 use super::{head, open};
 use crate::support::TestRepo;
@@ -31,6 +31,12 @@ fn has_mounts() -> bool {
         eprintln!("skipped: no bwrap, or it may not mount");
     }
     has
+}
+
+/// The git program, behind a wall where there can be one.
+fn git_program() -> GitProgram {
+    let builder = has_mounts().then_some(Path::new("bwrap"));
+    GitProgram::find(&[], builder).unwrap()
 }
 
 /// A call in a working tree of a repository.
@@ -65,7 +71,7 @@ impl<'a> Call<'a> {
     }
 
     fn import(&self) -> CallCommits {
-        self.tree.import_call_git(&self.git, &self.base).unwrap()
+        self.tree.import_call_git(&self.git, &self.base, &git_program()).unwrap()
     }
 
     fn file(&self, path: &str) -> PathBuf {
@@ -227,6 +233,7 @@ fn git_in_a_call_does_what_it_does_outside() {
         assert_eq!(call.shell("git fsck --full --strict --no-dangling"), "");
         let tip = call.commit("HEAD");
         let tree = call.commit("HEAD^{tree}");
+        let diff = call.shell("git diff --stat v2 HEAD");
 
         let commits = call.import();
         assert_eq!(commits.tip, tip);
@@ -234,12 +241,9 @@ fn git_in_a_call_does_what_it_does_outside() {
         assert_eq!(git_files(repo), before);
         assert_eq!(outside(&["fsck", "--full", "--strict", "--no-dangling"]), "");
         assert_eq!(outside(&["rev-parse", &format!("{tip}^{{tree}}")]), tree.to_string());
-        assert_eq!(
-            outside(&["diff", "--stat", call.base.as_str(), tip.as_str()]),
-            call.shell("git diff --stat v2 HEAD")
-        );
+        assert_eq!(outside(&["diff", "--stat", call.base.as_str(), tip.as_str()]), diff);
         let staged = repo.try_git_in(call.tree.worktree(), ["diff", "--cached", "--quiet", tip.as_str()]);
-        assert!(staged.status.success(), "the index is that of the call");
+        assert!(staged.status.success(), "the index has what was committed");
         let files = repo.try_git_in(call.tree.worktree(), ["diff", "--quiet"]);
         assert!(files.status.success(), "it fits the files");
     });
@@ -316,14 +320,11 @@ fn of_files_with_changed_bytes_only_what_is_sound_is_taken_over() {
         call.shell(&format!("git add --all; git commit --quiet -m {version}"));
     }
     let tip = call.commit("HEAD");
-    call.shell(
-        "git repack -q -adf; echo more >> data.txt; git add data.txt; echo staged > staged.py; git add staged.py",
-    );
+    call.shell("git repack -q -adf");
     let pack = fs::read_dir(call.in_call("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
     let pack = pack.filter(|path| path.extension().is_some_and(|end| end == "pack" || end == "idx"));
-    let mut files: Vec<PathBuf> = pack.collect();
-    files.push(call.in_call("index"));
-    let index = fs::read(repo.file(".git/index")).unwrap();
+    let files: Vec<PathBuf> = pack.collect();
+    let git = git_program();
     repo.git(["gc", "--quiet", "--prune=now"]);
     let forget = || {
         for entry in fs::read_dir(repo.file(".git/objects")).unwrap().map(Result::unwrap) {
@@ -331,10 +332,9 @@ fn of_files_with_changed_bytes_only_what_is_sound_is_taken_over() {
                 fs::remove_dir_all(entry.path()).unwrap();
             }
         }
-        fs::write(repo.file(".git/index"), &index).unwrap();
     };
     let mut taken = 0;
-    let random = noise(4000);
+    let random = noise(400);
     for (round, random) in random.chunks(20).enumerate() {
         for file in &files {
             let sound = fs::read(file).unwrap();
@@ -350,7 +350,7 @@ fn of_files_with_changed_bytes_only_what_is_sound_is_taken_over() {
             }
             fs::remove_file(file).unwrap();
             fs::write(file, &changed).unwrap();
-            let commits = open(&repo).import_call_git(&call.git, &call.base).unwrap();
+            let commits = open(&repo).import_call_git(&call.git, &call.base, &git).unwrap();
             let is_known = [&call.base, &tip].contains(&&commits.tip) || commits.logged.contains(&commits.tip);
             assert!(is_known, "{round}: {commits:?}");
             taken += commits.logged.len();
@@ -358,8 +358,8 @@ fn of_files_with_changed_bytes_only_what_is_sound_is_taken_over() {
             forget();
         }
     }
-    assert!(0 < taken && taken < 200 * 3 * 6, "{taken}");
-    assert_eq!(open(&repo).import_call_git(&call.git, &call.base).unwrap().tip, tip);
+    assert!(0 < taken && taken < 20 * 2 * 6, "{taken}");
+    assert_eq!(open(&repo).import_call_git(&call.git, &call.base, &git).unwrap().tip, tip);
     assert_eq!(repo.git(["fsck", "--full", "--strict", "--no-dangling"]), "");
 }
 
@@ -437,70 +437,84 @@ fn nothing_of_a_damaged_folder_is_taken_over_and_nothing_is_waited_for() {
 }
 
 #[test]
-fn an_index_that_is_damaged_or_incomplete_stays_in_the_call() {
-    let harms = [
-        "rm index; ln -s /etc/passwd index",
-        "rm index; mkfifo index",
-        "rm index; mv $PWD/config index",
-        "cp index ../moved; rm index; ln -s ../moved index",
-        "truncate -s 200 index",
-        "rm index; truncate -s 1T index",
-        "rm -f $blob",
-        "git -c core.splitIndex=true update-index --split-index",
-    ];
-    for harm in harms {
-        let repo = repository();
-        let call = Call::begin(&repo, false, Seen::Named);
-        let index = fs::read(repo.file(".git/index")).unwrap();
-        call.write("new.py", "new\n");
-        call.shell("git add new.py");
-        let blob = call.commit(":new.py").to_string();
-        let blob = format!("objects/{}/{}", &blob[..2], &blob[2..]);
-        call.shell(&format!("cd {}; blob={blob}; {harm}", call.git.folder().display()));
-        assert_eq!(call.import().tip, call.base, "{harm}");
-        assert_eq!(fs::read(repo.file(".git/index")).unwrap(), index, "{harm}");
-    }
-}
-
-#[test]
-fn what_is_staged_is_taken_over_and_marks_that_hide_a_change_are_not() {
-    for version in [2, 4] {
-        let repo = repository();
-        let call = Call::begin(&repo, false, Seen::Named);
-        call.write("new.py", noise(2 << 20));
-        call.write("meant.py", "meant\n");
-        call.shell(&format!("git update-index --index-version {version}; git add new.py; git add -N meant.py"));
-        call.shell("git rm --quiet --cached README.md; git update-index --chmod=+x train.py");
-        call.shell("git update-index --assume-unchanged src/model.py; echo hidden >> src/model.py");
-        let staged = call.shell("git ls-files --stage");
-        assert_eq!(call.shell("git diff --name-only"), "meant.py\ntrain.py", "the call does not see the change");
-        call.import();
-        assert_eq!(repo.git(["ls-files", "--stage"]), staged);
-        assert_eq!(
-            repo.git(["status", "--porcelain", "--untracked-files=all"]),
-            "D  README.md\n A meant.py\nA  new.py\n M src/model.py\nMM train.py\n?? README.md"
-        );
-        // Times and size of a file that was changed are not those that the call gives.
-        let call = Call::begin(&repo, false, Seen::Named);
-        call.write("train.py", "print('val_bpb: 2.0')\n");
-        call.shell("git add train.py; git update-index --cacheinfo 100755,$(git rev-parse HEAD:train.py),train.py");
-        call.shell("printf 'x' >> train.py; git update-index --refresh -q || true");
-        call.import();
-        assert!(repo.git(["diff", "--name-only"]).contains("train.py"));
-    }
-}
-
-#[test]
-fn conflicts_that_a_call_leaves_are_taken_over() {
+fn what_is_only_staged_stays_in_the_call_and_its_files_in_the_tree() {
     let repo = repository();
     let call = Call::begin(&repo, false, Seen::Named);
-    call.shell("git checkout --quiet -b one; echo one > train.py; git commit --quiet --all -m one");
-    call.shell("git checkout --quiet -b two HEAD~1; echo two > train.py; git commit --quiet --all -m two");
-    call.shell("git merge --quiet one > /dev/null || true");
-    let staged = call.shell("git ls-files --stage");
-    let commits = call.import();
-    assert_eq!(commits.tip, call.commit("two"));
-    assert_eq!(repo.git(["ls-files", "--stage"]), staged);
+    let index = fs::read(repo.file(".git/index")).unwrap();
+    call.write("new.py", noise(2 << 20));
+    call.shell("git add new.py; git rm --quiet --cached README.md; git update-index --assume-unchanged src/model.py");
+    call.shell("echo hidden >> src/model.py");
+    assert_eq!(call.import(), CallCommits { tip: call.base.clone(), logged: Vec::new() });
+    assert_eq!(fs::read(repo.file(".git/index")).unwrap(), index);
+    assert_eq!(repo.git(["status", "--porcelain", "--untracked-files=all"]), " M src/model.py\n?? new.py");
+}
+
+#[test]
+fn a_change_in_the_second_in_which_the_index_was_written_is_seen_after_a_commit() {
+    let repo = repository();
+    repo.git(["config", "core.trustctime", "false"]);
+    let call = Call::begin(&repo, false, Seen::Named);
+    let same_second = |file: &str| call.shell(&format!("touch -d @1700000000 {file}"));
+    same_second("train.py");
+    repo.git(["update-index", "--refresh"]);
+    same_second(".git/index");
+    let changed: String = repo.read("train.py").chars().rev().collect();
+    repo.write("train.py", changed);
+    same_second("train.py");
+    call.shell("echo new > new.py; git add new.py; git commit --quiet -m one -- new.py");
+    call.import();
+    assert_eq!(repo.git(["diff", "--name-only"]), "train.py");
+}
+
+/// What an agent puts into its folder so that git, reading it, starts a program or reads elsewhere.
+const TRAPS: [&str; 8] = [
+    "for key in uploadpack.packObjectsHook core.fsmonitor core.alternateRefsCommand core.sshCommand core.pager \
+     core.gitProxy gc.auto; do git config $key $trap; done",
+    "git config include.path $PWD/more; printf '[uploadpack]\\n\\tpackObjectsHook = %s\\n' $trap > more",
+    "git config core.repositoryFormatVersion 1; git config extensions.partialClone evil; \
+     git config remote.evil.promisor true; git config remote.evil.url \"ext::$trap\"; \
+     git config remote.evil.uploadpack $trap; git config protocol.ext.allow always",
+    "git config extensions.worktreeConfig true; git config --worktree uploadpack.packObjectsHook $trap",
+    "mkdir -p hooks; for hook in post-upload-pack pre-auto-gc reference-transaction post-index-change; do \
+     cp $trap hooks/$hook; done",
+    "printf '[core]\\n\\thooksPath = %s\\n' $PWD/hooks >> config; cp $trap hooks/reference-transaction",
+    "rm config; mkdir config",
+    "rm config; mkfifo config",
+];
+
+#[test]
+fn no_setting_and_no_hook_of_a_call_is_run_and_its_commits_are_taken_over() {
+    for trap in TRAPS {
+        let repo = repository();
+        let call = Call::begin(&repo, false, Seen::Named);
+        let (ran, program) = (repo.outside().join("ran"), repo.outside().join("trap"));
+        repo.write(&program, format!("#!/bin/sh\ntouch {}\n", ran.display()));
+        repo.chmod(&program, true);
+        call.write("train.py", "print('val_bpb: 0.9')\n");
+        call.shell("git commit --quiet --all -m one");
+        let tip = call.commit("HEAD");
+        call.shell(&format!("cd {}; trap={}; {trap}", call.git.folder().display(), program.display()));
+        let _ = fs::remove_file(&ran);
+        assert_eq!(call.import(), CallCommits { tip: tip.clone(), logged: vec![tip] }, "{trap}");
+        assert!(!ran.exists(), "{trap}");
+        assert_eq!(repo.git(["fsck", "--full", "--strict", "--no-dangling"]), "", "{trap}");
+    }
+}
+
+#[test]
+fn hooks_and_settings_of_the_repository_start_nothing_either() {
+    let repo = repository();
+    let call = Call::begin(&repo, false, Seen::Named);
+    call.shell("git commit --quiet --allow-empty -m one");
+    let tip = call.commit("HEAD");
+    let trap = repo.outside().join("trap");
+    repo.write(&trap, "#!/bin/sh\nexit 1\n");
+    repo.chmod(&trap, true);
+    repo.git(["config", "core.alternateRefsCommand", trap.to_str().unwrap()]);
+    repo.git(["config", "core.hooksPath", repo.outside().to_str().unwrap()]);
+    repo.write(repo.outside().join("reference-transaction"), "#!/bin/sh\nexit 1\n");
+    repo.chmod(repo.outside().join("reference-transaction"), true);
+    assert_eq!(call.import().tip, tip);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The git folder of one call of an agent: a repository of its own on the real objects, of which `ar` takes over what was
-//! committed and staged, and nothing else.
+//! committed, and nothing else.
 //!
-//! No file of this folder is opened as a repository here once an agent had it: its configuration, links, alternates and
-//! hooks are whatever the agent made of them.
+//! This process never opens the folder as a repository once an agent had it, and the git program does so behind a wall: its
+//! configuration, links, alternates and hooks are whatever the agent made of them.
 
 mod config;
 mod import;

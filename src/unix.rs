@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
 
-use rustix::process::setsid;
+use rustix::process::{Resource, Rlimit, setrlimit, setsid};
 
 fn set_disposition(signal: libc::c_int, disposition: libc::sighandler_t) {
     debug_assert!([libc::SIG_DFL, libc::SIG_IGN].contains(&disposition));
@@ -28,7 +28,7 @@ fn is_ignored(signal: libc::c_int) -> bool {
 
 /// Resets signals that the starter ignored, except SIGPIPE, so that commands start with the defaults. (The standard library
 /// resets SIGPIPE and the signal mask when it starts a process.)
-pub(super) fn default_signals() {
+pub(crate) fn default_signals() {
     for signal in (1..32).filter(|signal| *signal != libc::SIGPIPE) {
         set_disposition(signal, libc::SIG_DFL);
     }
@@ -56,7 +56,7 @@ pub fn end_by_signals() {
 }
 
 /// Has the process that `command` starts killed once the thread that starts it is gone, where the system can do that.
-pub(super) fn end_with_this_thread(command: &mut Command) {
+pub(crate) fn end_with_this_thread(command: &mut Command) {
     #[cfg(target_os = "linux")]
     // SAFETY: the call is a system call, which is all that a child between fork and exec may make.
     unsafe {
@@ -66,8 +66,17 @@ pub(super) fn end_with_this_thread(command: &mut Command) {
     let _ = command;
 }
 
+/// Bounds the memory that each process may take which `command` starts, where the system counts that.
+pub(crate) fn limit_memory(command: &mut Command, bytes: u64) {
+    let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    // SAFETY: the call is a system call, which is all that a child between fork and exec may make.
+    unsafe {
+        command.pre_exec(move || Ok(setrlimit(Resource::Data, limit)?));
+    }
+}
+
 /// Closes every descriptor above standard error. Only for a process that has not opened any itself.
-pub(super) fn close_all_but_standard() {
+pub(crate) fn close_all_but_standard() {
     let Ok(entries) = fs::read_dir("/dev/fd") else { return };
     let open = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<libc::c_int>().ok());
     for fd in open.collect::<Vec<_>>() {
@@ -88,7 +97,7 @@ pub(super) fn close_all_but_standard() {
 ///
 /// The system has none, or allows no further one.
 #[cfg(target_os = "linux")]
-pub(super) fn enter_user_namespace() -> io::Result<()> {
+pub(crate) fn enter_user_namespace() -> io::Result<()> {
     let own = rustix::thread::UnshareFlags::NEWUSER | rustix::thread::UnshareFlags::NEWNS;
     // SAFETY: no descriptors are unshared, which is all that could take them from somebody.
     Ok(unsafe { rustix::thread::unshare_unsafe(own) }?)
@@ -100,7 +109,7 @@ pub(super) fn enter_user_namespace() -> io::Result<()> {
 ///
 /// Always.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn enter_user_namespace() -> io::Result<()> {
+pub(crate) fn enter_user_namespace() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -113,7 +122,7 @@ pub fn in_own_session(command: &mut Command) {
 }
 
 /// The largest resident set of any one reaped descendant, in bytes.
-pub(super) fn peak_rss_of_reaped() -> u64 {
+pub(crate) fn peak_rss_of_reaped() -> u64 {
     // SAFETY: a zeroed `rusage` is valid, and `getrusage` writes to nothing else.
     let peak = unsafe {
         let mut usage: libc::rusage = mem::zeroed();
