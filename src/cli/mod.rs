@@ -5,8 +5,6 @@ mod chosen;
 mod demo;
 mod doctor;
 mod error;
-mod exchange;
-mod finalize;
 mod fresh_runs;
 mod guard;
 mod init;
@@ -27,6 +25,7 @@ mod settings;
 mod shell;
 mod status;
 mod stop;
+mod taking;
 mod tracker;
 mod try_one;
 mod words;
@@ -117,13 +116,13 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Diff(args) => records::diff(args),
         Command::Note(args) => messages::note(args),
         Command::Rate(args) => research::rate_session(args),
-        Command::Restore(args) => finalize::restore(args),
+        Command::Restore(args) => taking::restore(args),
         Command::Repro(args) => fresh_runs::run_repro(args),
         Command::Verify(args) => fresh_runs::run_verify(args),
         Command::Ablate(args) => fresh_runs::run_ablate(args),
-        Command::Finalize(args) => finalize::finalize(args),
-        Command::Import(args) => exchange::import(args),
-        Command::Export(args) => exchange::export(args),
+        Command::Finalize(args) => taking::finalize(args),
+        Command::Import(args) => taking::import(args),
+        Command::Export(args) => taking::export(args),
         Command::Brief(args) => records::brief(args),
         Command::Idea(args) => messages::idea(args),
         Command::Extract(args) => records::extract(args),

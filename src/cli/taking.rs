@@ -1,21 +1,24 @@
-//! `ar finalize` and `ar restore`: taking code out of a session.
+//! `ar finalize`, `ar restore`, `ar export` and `ar import`: what is taken out of a session, or into one.
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Asked, Tag, count_of, one_line, shell_word};
+use autoresearch::domain::{Asked, Tag, count_of, json_text, one_line, shell_word};
 use autoresearch::git::Repo;
-use autoresearch::report::fit;
-use autoresearch::session;
+use autoresearch::report::{exported_grid, fit, imported_grid, record_json};
+use autoresearch::rules::Counts;
 use autoresearch::session::{
-    Drive, FinalizeTerms as Wanted, Interrupt, Interrupts, KeepsError, Plan, Session, SessionError,
+    Drive, FinalizeTerms as Wanted, Import, Interrupt, Interrupts, KeepsError, Plan, Session, SessionError,
 };
+use autoresearch::{fs, session};
 
-use super::args::{FinalizeArgs, RestoreArgs};
+use super::args::{ExportArgs, ExportFormat, FinalizeArgs, ImportArgs, RestoreArgs};
 use super::error::CliError;
 use super::printer::Printer;
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
-use super::{chosen, error, output, process, settings, stop};
+use super::settings::clock;
+use super::tracker::{MLFLOW, TENSORBOARD, Tracker, WANDB};
+use super::{chosen, error, output, process, stop, tracker};
 
 /// Makes a clean branch of what a session kept.
 pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
@@ -44,7 +47,7 @@ pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     }
     let FinalizeArgs { branch, squash, without, with_not_earned, .. } = args;
     let finalized = view.finalize(branch, &Wanted { squash, without, with_not_earned })?;
-    stop::keep_guardians_away(&view.repo, &view.tag, settings::clock()?);
+    stop::keep_guardians_away(&view.repo, &view.tag, clock()?);
     let commits = count_of(finalized.commits.len(), "commit");
     output::line(&format!("{} has {commits} on {}:", finalized.branch, finalized.start.short(8)));
     for (commit, subject) in &finalized.commits {
@@ -91,7 +94,7 @@ fn review_keeps(tag: &Tag) -> Result<Interrupt, CliError> {
 
 /// The plan to open the session once more, and who prints what happens.
 fn ending(tag: &Tag) -> Result<(Plan, Printer), CliError> {
-    let clock = settings::clock()?;
+    let clock = clock()?;
     let repo = Repo::discover(&current_dir()?)?;
     let main_worktree = repo.main_worktree();
     let asked = Asked { tag: Some(tag.clone()), ..Asked::default() };
@@ -121,4 +124,81 @@ pub(super) fn restore(args: RestoreArgs) -> Result<ExitCode, CliError> {
         None => format!("check it out with: git switch {}", restored.branch),
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a session of a ledger, or shows what it would be.
+pub(super) fn import(args: ImportArgs) -> Result<ExitCode, CliError> {
+    let ledger = chosen::read_from(&args.file, &args.said)?;
+    let import = Import::new(&current_dir()?, &ledger, &args.file, args.tag, clock()?)?;
+    if !args.dry_run {
+        import.write()?;
+    }
+    let records = import.records();
+    let tag = import.tag();
+    let experiments = count_of(records.len(), "experiment");
+    let counts = Counts::of(records);
+    let linked = records.iter().filter(|record| record.commit.is_known()).count();
+    let what = format!(
+        "{experiments} of {} as session {tag}: {}; {linked} with the commit, {} without",
+        args.file.display(),
+        counts.listed(),
+        records.len() - linked
+    );
+    if args.dry_run {
+        let _pager = output::paged();
+        output::text(&imported_grid(records).to_lines(output::width()));
+        output::line(&format!("\nwould import {what}"));
+    } else {
+        output::line(&format!("imported {what}"));
+    }
+    for assumed in &ledger.assumed {
+        output::note(&format!("assumed: {assumed}"));
+    }
+    let left_out = ledger.rows.len() - records.len();
+    if left_out > 0 {
+        output::note(&format!("{} cannot be read and left out; `-v` shows them", count_of(left_out, "row")));
+    }
+    if !args.dry_run {
+        output::note(&format!("look at it with: ar report {tag}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a session out for other programs.
+pub(super) fn export(args: ExportArgs) -> Result<ExitCode, CliError> {
+    if let Some(tracker) = tracker_of(args.to) {
+        return tracker::export(tracker, args.session.tag(), args.output, args.tracker);
+    }
+    if let Some(flag) = args.tracker.first() {
+        let hint = format!("omit {flag}, or pass --to wandb, tensorboard or mlflow");
+        return Err(CliError::usage(format!("{flag} is only for trackers"), hint));
+    }
+    let dir = current_dir()?;
+    let view = chosen::open(args.session.tag())?;
+    let records = view.history.records();
+    let notes = view.notes(records)?;
+    let line = |record| json_text(&record_json(record, notes.get(&record.id)), false) + "\n";
+    let text = match args.to {
+        ExportFormat::Csv => exported_grid(records, &notes).to_csv(),
+        ExportFormat::Md => exported_grid(records, &notes).to_markdown(),
+        _ => records.iter().map(line).collect(),
+    };
+    match args.output {
+        Some(file) => {
+            // The folder of a bare name is the current one.
+            fs::write_atomic(&dir.join(&file), text.as_bytes()).map_err(SessionError::from)?;
+            output::note(&format!("session {} is in {}", view.tag, file.display()));
+        }
+        None => output::bytes(text.as_bytes()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tracker_of(format: ExportFormat) -> Option<&'static Tracker> {
+    match format {
+        ExportFormat::Wandb => Some(&WANDB),
+        ExportFormat::Tensorboard => Some(&TENSORBOARD),
+        ExportFormat::Mlflow => Some(&MLFLOW),
+        ExportFormat::Jsonl | ExportFormat::Csv | ExportFormat::Md => None,
+    }
 }
