@@ -9,7 +9,6 @@ mod copies;
 mod escalations;
 mod folder;
 mod guardian_files;
-mod ideas;
 mod journal;
 mod json;
 mod lessons;
@@ -34,7 +33,6 @@ pub use guardian_files::{
     GuardianFiles, GuardianLine, RESIDENT, Register, Registered, guardian_folder, has_guardian, last_patrol,
     user_folder,
 };
-pub use ideas::{Added, Backlog, IdeaFile};
 pub use journal::{Journal, OpenAttempt, OpenExperiment, Ported};
 pub use json::{
     PROGRESS, SEE_DOCTOR, StateError, json_text, read_json, write_json, write_json_after, write_json_unsynced,
@@ -44,7 +42,7 @@ pub use lines::{RepairedLines, drop_damaged_lines};
 pub use logs::{
     EVENT_LOGS, EventLog, HEARTBEAT_LOG, Level, LoggedEnd, WORK_LOG, further_runs, plain_log, read_log_tail,
 };
-pub use memory::{FINDINGS, ITERATIONS, Iteration, MEMORY_FILES, Memory};
+pub use memory::{Added, Backlog, FINDINGS, ITERATIONS, IdeaFile, Iteration, MEMORY_FILES, Memory};
 pub use messages::{HeardMessages, MessageFile, MessageKey, MessageMarks};
 pub use pauses::{Checkpoints, OpenOutage, Pauses};
 pub use presence::{Opener, Presence, Sleep};
