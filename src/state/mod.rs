@@ -8,7 +8,6 @@ mod attempts;
 mod copies;
 mod escalations;
 mod folder;
-mod guardian_files;
 mod journal;
 mod json;
 mod lessons;
@@ -18,9 +17,9 @@ mod memory;
 mod messages;
 mod pauses;
 mod presence;
-mod ratings;
 mod stop_request;
 mod turns;
+mod user_folder;
 
 pub use artifacts::{BeforeRun, Matching, SetAside, Taken, artifacts_aside, forget_artifacts_of};
 pub use attempts::{Aside, MOST_EVICTIONS, OpenRun, TreeState};
@@ -28,10 +27,6 @@ pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
 pub use escalations::{EscalationFiles, Escalations};
 pub use folder::{
     CARRIED, Owner, OwnerLock, PROTECTED, SESSIONS_FOLDER, STATE_FILES, SessionFolder, UNTRACKED, lock_all, refuse_held,
-};
-pub use guardian_files::{
-    GuardianFiles, GuardianLine, RESIDENT, Register, Registered, guardian_folder, has_guardian, last_patrol,
-    user_folder,
 };
 pub use journal::{Journal, OpenAttempt, OpenExperiment, Ported};
 pub use json::{
@@ -46,6 +41,9 @@ pub use memory::{Added, Backlog, FINDINGS, ITERATIONS, IdeaFile, Iteration, MEMO
 pub use messages::{HeardMessages, MessageFile, MessageKey, MessageMarks};
 pub use pauses::{Checkpoints, OpenOutage, Pauses};
 pub use presence::{Opener, Presence, Sleep};
-pub use ratings::{RatedLine, add_rating, read_ratings};
 pub use stop_request::{Stopping, StoppingBeside};
 pub use turns::{Calls, Rest, Results};
+pub use user_folder::{
+    GuardianFiles, GuardianLine, RESIDENT, RatedLine, Register, Registered, add_rating, guardian_folder, has_guardian,
+    last_patrol, read_ratings, user_folder,
+};

@@ -19,7 +19,7 @@ pub enum Area {
     Ledger,
     /// The state folder, the runs and the active process.
     Journal,
-    /// Disk space, and what the file systems can do.
+    /// Disk space, and whether other hosts have the files.
     Disk,
     /// What executes the runs elsewhere.
     Executor,
