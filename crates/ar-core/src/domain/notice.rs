@@ -482,7 +482,7 @@ mod tests {
     fn what_there_is_nothing_to_say_of_has_no_words() {
         let folder = PathBuf::from("x");
         let rebuilt = |saved: &str| Notice::JournalRebuilt { folder: folder.clone(), saved: saved.into() }.to_string();
-        assert!(rebuilt("").ends_with("without the logs of earlier runs"));
+        assert!(rebuilt("").ends_with("without event logs and the logs of earlier runs"));
         assert!(rebuilt("refs/y").ends_with("; a change that was set aside may be in refs/y"));
         let what = RowChanges { lost: 1, removed: vec!["r".into(); 4], reordered: true, foreign: 2 };
         assert_eq!(
