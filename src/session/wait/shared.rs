@@ -189,7 +189,10 @@ impl Shared<'_> {
 
     /// Refuses an experiment that there may be no room for.
     pub(crate) fn check_disk_space(&self) -> Result<(), SessionError> {
-        self.log_keeper.borrow_mut().free_disk_space(&self.store(), &self.events.borrow().log)
+        let freed = self.log_keeper.borrow_mut().free_disk_space(&self.store(), &self.events.borrow().log);
+        let store = &mut *self.store();
+        store.expected.expect_again(&store.folder.logs());
+        freed
     }
 
     /// Compresses the large logs of the experiments that are over and drops those that are too much.
