@@ -7,7 +7,7 @@ use std::path::Path;
 
 use autoresearch::domain::{CommitId, Direction, MetricSource, MetricSpec};
 use autoresearch::git::{Repo, SaveAs, Untracked};
-use autoresearch::ledger::{Said, read};
+use autoresearch::ledger::{ReadOptions, read};
 use autoresearch::measure::Scanner;
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
@@ -90,7 +90,7 @@ fn ledger_reading(bencher: Bencher<'_, '_>, rows: usize) {
         let _ =
             writeln!(text, "{row:08x}\t{:.6}\t44.0\trejected\traise the learning rate a bit", 1.0 + row as f64 * 1e-6);
     }
-    let said = Said { metric: None, direction: None, segment: None };
+    let said = ReadOptions { metric: None, direction: None, segment: None };
     bencher.counter(ItemsCount::new(rows)).bench(|| read(black_box(text.as_bytes()), &said));
 }
 

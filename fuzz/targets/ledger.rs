@@ -3,7 +3,7 @@
 #![no_main]
 
 use autoresearch::domain::{Direction, one_line};
-use autoresearch::ledger::{RowStatus, Said, examine, read};
+use autoresearch::ledger::{RowStatus, ReadOptions, examine, read};
 use autoresearch::report::Report;
 use libfuzzer_sys::fuzz_target;
 use peak_alloc::PeakAlloc;
@@ -35,7 +35,7 @@ fn stands_in(raw: &str, text: &str, plain: &str) -> bool {
 
 fuzz_target!(|data: &[u8]| {
     let Some((&choice, bytes)) = data.split_first() else { return };
-    let said = Said {
+    let said = ReadOptions {
         metric: [None, Some("val_bpb"), Some("loss"), Some("2")][usize::from(choice & 3)],
         direction: [None, Some(Direction::Lower), Some(Direction::Higher), None][usize::from(choice >> 2 & 3)],
         segment: [None, None, Some(1), Some(2)][usize::from(choice >> 4 & 3)],

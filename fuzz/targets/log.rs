@@ -3,7 +3,7 @@
 #![no_main]
 
 use autoresearch::domain::{Direction, MetricSource, MetricSpec, Number};
-use autoresearch::measure::{Ending, Found, LogSummary, Scanner, judge};
+use autoresearch::measure::{RunEnd, MetricMention, LogSummary, Scanner, judge};
 use libfuzzer_sys::fuzz_target;
 use peak_alloc::PeakAlloc;
 
@@ -49,7 +49,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(whole, scan(&spec, log.chunks(size)), "what is read depends on how the log is cut");
 
     let plain: Vec<u8> = log.iter().copied().filter(|byte| *byte != b',').collect();
-    if let Some(Found::Number(number)) = &whole.found {
+    if let Some(MetricMention::Number(number)) = &whole.found {
         assert!(number.value.is_finite() && number.raw.parse() == Ok(number.value), "another number than its text");
         assert!(stands_in(number, log, &plain), "a number that nobody wrote: {number}");
     }
@@ -62,7 +62,7 @@ fuzz_target!(|data: &[u8]| {
     assert!(whole.metrics.len() <= 257 && whole.tail.len() <= 64 * 1024, "a summary that grows with the log");
     assert!(whole.memory_gb.is_none_or(|memory| memory.is_finite() && memory >= 0.0), "memory that is none");
     for status in [0, 1, 137, 255] {
-        judge(&whole, &Ending::from_status(status));
+        judge(&whole, &RunEnd::from_status(status));
     }
 
     if choice & 0xf0 == 0xf0 && !log.is_empty() {

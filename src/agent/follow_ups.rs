@@ -8,7 +8,7 @@ use super::prompt_sections::{IN_PROMPT, Memories};
 use crate::domain::{
     Contract, Directive, LastCall, Record, Role, RoleProposal, bytes_text, count_of, cut, duration_text,
 };
-use crate::rules::{Again, FIXES, LARGEST_ADDED, Task, again, is_research};
+use crate::rules::{Again, FIXES, LARGEST_ADDED, ReworkTask, again, is_research};
 
 /// The number of lines from the end of a log in the prompt.
 pub const LOG_LINES: usize = 50;
@@ -75,7 +75,7 @@ pub(super) fn last_failure(contract: &Contract, record: &Record, log: &str, byte
 
 /// An experiment for which the agent is called again.
 #[derive(Debug, Clone, Copy)]
-pub struct Reworked<'a> {
+pub struct ReworkedExperiment<'a> {
     /// Its record if it ended now.
     pub draft: &'a Record,
     /// The reason for calling the agent again.
@@ -85,15 +85,15 @@ pub struct Reworked<'a> {
 }
 
 /// The task for an experiment for which the agent is called again.
-pub(super) fn rework_text(reworked: &Reworked<'_>) -> String {
-    let Reworked { draft, again: Again { task, time, limit }, log } = reworked;
+pub(super) fn rework_text(reworked: &ReworkedExperiment<'_>) -> String {
+    let ReworkedExperiment { draft, again: Again { task, time, limit }, log } = reworked;
     let what = match task {
-        Task::Fix => "Fix this mistake, and nothing else: the idea stays the same.",
-        Task::Mend => {
+        ReworkTask::Fix => "Fix this mistake, and nothing else: the idea stays the same.",
+        ReworkTask::Mend => {
             "It was merged with what was kept meanwhile, and fails since. Mend it so that both work together: the idea \
              stays the same."
         }
-        Task::Rework => "Rework the same idea so that the guard passes and the number stays better.",
+        ReworkTask::Rework => "Rework the same idea so that the guard passes and the number stays better.",
     };
     let mut text = format!(
         "Experiment {} is not over. Its change ({}) is still in the working tree, not committed. It was run: \

@@ -217,12 +217,12 @@ pub fn model_in(command: &str) -> Option<&str> {
 
 /// One call of the agent, by its files.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct AgentCommand {
     /// The folder of the experiment's runs.
     pub folder: PathBuf,
 }
 
-impl Call {
+impl AgentCommand {
     /// The prompt, which is also the agent's standard input.
     pub fn prompt(&self) -> PathBuf {
         self.folder.join("prompt.md")
@@ -245,7 +245,7 @@ pub fn variables(
     experiment: ExperimentId,
     base: &str,
     state: &Path,
-    call: &Call,
+    call: &AgentCommand,
     baseline: Option<&Number>,
     best: Option<&Number>,
 ) -> Vec<(String, String)> {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::follow_ups::{Reworked, last_call_text, last_failure, proposals_text, rework_text};
+use super::follow_ups::{ReworkedExperiment, last_call_text, last_failure, proposals_text, rework_text};
 use super::prompt_sections::{
-    Finding, IN_BRIEF, IN_PROMPT, Memories, Merging, Other, Room, asked_again_text, directive_text, findings_text,
-    memories_text, merging_text, others_text, person_text, unnamed_text,
+    IN_BRIEF, IN_PROMPT, Memories, MergeRequest, Other, Room, SearchFinding, asked_again_text, directive_text,
+    findings_text, memories_text, merging_text, others_text, person_text, unnamed_text,
 };
 use crate::domain::{
     Contract, Decide, Direction, Directive, ExperimentId, LastCall, Limit, Message, MetricSource, Outcome, Record,
@@ -57,15 +57,15 @@ pub struct Briefing<'a> {
     /// The required difference from earlier experiments.
     pub directive: Directive,
     /// Results of search commands for the directive.
-    pub found: &'a [Finding],
+    pub found: &'a [SearchFinding],
     /// The tried direction that the agent just named, if it is asked once more.
     pub asked_again: Option<&'a str>,
     /// The experiment for which the agent is called again; absent for a new one.
-    pub reworked: Option<Reworked<'a>>,
+    pub reworked: Option<ReworkedExperiment<'a>>,
     /// The experiments that are open beside it.
     pub others: &'a [Other],
     /// The change for the agent to merge, if it is called for that.
-    pub merging: Option<&'a Merging>,
+    pub merging: Option<&'a MergeRequest>,
     /// The proposals for a pivot.
     pub proposals: &'a [RoleProposal],
     /// The user's messages.

@@ -57,12 +57,12 @@ pub struct NewClaim {
     /// Its position: file and line.
     pub place: String,
     /// Its citations.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<CitedSource>,
 }
 
 /// A citation of a claim with what the source says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Evidence {
+pub struct CitedSource {
     /// The source's id.
     pub id: String,
     /// The passage of the source that the claim quotes.
@@ -152,7 +152,7 @@ fn claims_text(claims: &[NewClaim]) -> String {
         if claim.evidence.is_empty() {
             text += "It cites nothing.\n";
         }
-        for Evidence { id, quotation, path, excerpt } in &claim.evidence {
+        for CitedSource { id, quotation, path, excerpt } in &claim.evidence {
             let path = path.as_ref().map_or("no such source".to_owned(), |path| path.display().to_string());
             let _ = writeln!(text, "- [@{}] ({})\n", one_line(id), one_line(&path));
             if let Some(quotation) = quotation {
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn claims_and_what_they_quote_stand_in_fences() {
-        let evidence = |quotation: Option<&str>, excerpt: &str| Evidence {
+        let evidence = |quotation: Option<&str>, excerpt: &str| CitedSource {
             id: "a".into(),
             quotation: quotation.map(str::to_owned),
             path: Some("sources/a.md".into()),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use autoresearch::domain::{Direction, ExperimentName, Record, Tag};
 use autoresearch::git::Repo;
-use autoresearch::ledger::{Ledger, Said, SourceError, read_file};
+use autoresearch::ledger::{Ledger, ReadOptions, SourceError, read_file};
 use autoresearch::session::{Chosen, SessionView, choose_session};
 
 use super::args::{LedgerArgs, SaidArgs};
@@ -51,7 +51,7 @@ pub(super) fn read_from(path: &Path, args: &SaidArgs) -> Result<Ledger, CliError
         (false, true) => Some(Direction::Higher),
         (false, false) => None,
     };
-    let said = Said { metric: args.metric.as_deref(), direction, segment: args.segment };
+    let said = ReadOptions { metric: args.metric.as_deref(), direction, segment: args.segment };
     let ledger = read_file(path, &said)?;
     if output::manners().verbose {
         for (line, problem) in ledger.problems() {

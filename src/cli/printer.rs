@@ -14,7 +14,7 @@ use anstyle::{AnsiColor, Style};
 use autoresearch::domain::{Event, ExperimentId, FailureClass, Number, Outcome, Record};
 use autoresearch::exec::end_by_signals;
 use autoresearch::report::{columns, fit};
-use autoresearch::rules::Ended;
+use autoresearch::rules::CountedOutcome;
 use autoresearch::session::Observer;
 
 use super::output;
@@ -163,11 +163,11 @@ pub(super) struct OutcomeLine {
 impl OutcomeLine {
     /// A finished experiment: its value or the class of its failure, its description, and the reason for its outcome.
     pub(super) fn of_experiment(record: &Record, doubt: Option<&str>) -> OutcomeLine {
-        let ended = Ended::of_record(record);
+        let ended = CountedOutcome::of_record(record);
         let color = match ended {
-            Ended::Keep => AnsiColor::Green,
-            Ended::Discard | Ended::Refused | Ended::Other => AnsiColor::Yellow,
-            Ended::Crash => AnsiColor::Red,
+            CountedOutcome::Keep => AnsiColor::Green,
+            CountedOutcome::Discard | CountedOutcome::Refused | CountedOutcome::Other => AnsiColor::Yellow,
+            CountedOutcome::Crash => AnsiColor::Red,
         };
         let style = Style::new().fg_color(Some(color.into()));
         let outcome = <&str>::from(ended);

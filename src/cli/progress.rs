@@ -11,7 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 use serde_json::json;
 
-use autoresearch::agent::Call;
+use autoresearch::agent::AgentCommand;
 use autoresearch::domain::{
     Clock, EVENT_VERSION, Event, ExperimentId, Number, Outage, OutageKind, ReviewVerdict, RunRole, Tag, clock_time,
     count_of, exact_time, experiment_name, moment_text, one_line, report_clause, shell_word,
@@ -357,7 +357,7 @@ impl Progress {
     /// Prints the path of an agent's log.
     fn print_agent_log(&self, id: ExperimentId) {
         let Some(tag) = &self.tag else { return };
-        let log = Call { folder: SessionFolder::new(&self.main_worktree, tag).run(id) }.log();
+        let log = AgentCommand { folder: SessionFolder::new(&self.main_worktree, tag).run(id) }.log();
         self.print(&format!("      | {}", self.as_seen_here(&log)));
     }
 

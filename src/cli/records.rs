@@ -10,7 +10,7 @@ use autoresearch::domain::{
     PartOf, Record, Tag,
 };
 use autoresearch::git::Repo;
-use autoresearch::measure::{Ending, LogSummary, judge};
+use autoresearch::measure::{LogSummary, RunEnd, judge};
 use autoresearch::report::{
     Align, ArtifactData, Column, Format, Grid, compared_grid, compared_json, experiments_grid, ledger_grid,
     ledger_json, record_grid, records_json, select_rows,
@@ -222,7 +222,7 @@ pub(super) fn extract(args: ExtractArgs) -> Result<ExitCode, CliError> {
     if let Some(composite) = composite {
         summary.put_composite(&composite, LogSummary::named);
     }
-    let verdict = judge(&summary, &Ending::from_status(args.exit_status));
+    let verdict = judge(&summary, &RunEnd::from_status(args.exit_status));
     let doubt = summary.part.filter(|_| verdict.value.is_some()).map(PartOf::text);
     let detail = verdict.failure.as_ref().and_then(|failure| failure.detail.clone());
     let format = args.format;

@@ -198,7 +198,7 @@ pub struct Exit {
     pub no_wall: bool,
     /// The state of the watched file at the end, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub watched: Option<Watched>,
+    pub watched: Option<WatchedFile>,
     /// The use of the listed files, if there is a list and the kernel watched all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uses: Option<Uses>,
@@ -229,12 +229,12 @@ impl Node {
 
 /// The stamp of a watched file; `None` if it was missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Watched(pub Option<FileStamp>);
+pub struct WatchedFile(pub Option<FileStamp>);
 
-impl Watched {
+impl WatchedFile {
     /// Reads the stamp of the file at `path`, or of the target of a link there.
-    pub fn look(path: &Path) -> Watched {
-        Watched(fs::metadata(path).ok().as_ref().map(FileStamp::from_metadata))
+    pub fn look(path: &Path) -> WatchedFile {
+        WatchedFile(fs::metadata(path).ok().as_ref().map(FileStamp::from_metadata))
     }
 }
 
@@ -327,7 +327,7 @@ pub(super) fn marker_of(job_file: &Path) -> Vec<u8> {
 pub(super) type Written = (u64, i64, i64);
 
 /// The files by which a job is found, and the lock that shows that it is running.
-pub(super) struct Place<'a> {
+pub(super) struct JobFolder<'a> {
     job: &'a Job,
     files: &'a JobFiles,
     started: Option<Started>,
@@ -338,10 +338,10 @@ pub(super) struct Place<'a> {
     log: File,
 }
 
-impl<'a> Place<'a> {
+impl<'a> JobFolder<'a> {
     /// Takes over the lock and the log that were handed down.
     pub(super) fn of(job: &'a Job, files: &'a JobFiles, lock: File, log: File) -> Self {
-        Place { job, files, started: None, lock, deleted: Vec::new(), log }
+        JobFolder { job, files, started: None, lock, deleted: Vec::new(), log }
     }
 
     /// Releases the folder, also if another process has a copy of the lock's descriptor.
@@ -359,7 +359,7 @@ impl<'a> Place<'a> {
         Ok(())
     }
 
-    /// Writes the name of `exit.json` into the lock: until [`Place::allow_exit`] empties it, that file does not count.
+    /// Writes the name of `exit.json` into the lock: until [`JobFolder::allow_exit`] empties it, that file does not count.
     ///
     /// # Errors
     ///

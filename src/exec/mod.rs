@@ -32,7 +32,7 @@ pub use error::ExecError;
 pub use executor::{Executor, running_program};
 pub use gpu::{GpuHolder, GpuLockError, GpuLocks, GpuMonitor, GpuProcesses, gpu_inventory};
 pub use helper::Helper;
-pub use job::{Exit, Job, JobFiles, Node, Started, Watched};
+pub use job::{Exit, Job, JobFiles, Node, Started, WatchedFile};
 pub use namespaces::job_beyond;
 pub use opens::{FILES_BEFORE, FilesBefore, MOST_WATCHED, OpensWatch, Uses};
 pub use running::Running;

@@ -12,7 +12,7 @@ use tokio::time::{sleep, sleep_until};
 use super::beat::beat;
 use super::cluster::QueuedJob;
 use super::job::{JobFiles, lock_path, marker_of};
-use super::socket::{Socket, Word};
+use super::socket::{LastWord, Socket};
 use super::{ExecError, Exit, SHIM_ARGUMENT, Started, tree};
 use crate::crash;
 use crate::fs::{FileError, open_regular};
@@ -31,11 +31,11 @@ const SWEEP_PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// When it is dropped, a tied job ends; another continues.
 #[derive(Debug)]
-pub struct Running(Place);
+pub struct Running(JobPlace);
 
 /// Where a job is executed.
 #[derive(Debug)]
-enum Place {
+enum JobPlace {
     Here(LocalJob),
     Elsewhere(Box<QueuedJob>),
 }
@@ -43,20 +43,20 @@ enum Place {
 impl Running {
     /// A job under a shim of this machine.
     pub(super) fn here(job: LocalJob) -> Running {
-        Running(Place::Here(job))
+        Running(JobPlace::Here(job))
     }
 
     /// A job that an engine executes.
     pub(super) fn elsewhere(job: QueuedJob) -> Running {
-        Running(Place::Elsewhere(Box::new(job)))
+        Running(JobPlace::Elsewhere(Box::new(job)))
     }
 
     /// Takes the command's log, which stays readable if its name is deleted or replaced. `Some` once, and only if this
     /// process started the job on this machine.
     pub fn take_log(&mut self) -> Option<File> {
         match &mut self.0 {
-            Place::Here(job) => job.take_log(),
-            Place::Elsewhere(_) => None,
+            JobPlace::Here(job) => job.take_log(),
+            JobPlace::Elsewhere(_) => None,
         }
     }
 
@@ -69,8 +69,8 @@ impl Running {
     /// [`ExecError::Evicted`] and [`ExecError::NotSubmitted`] where an engine executes the job.
     pub async fn wait(&mut self) -> Result<Exit, ExecError> {
         match &mut self.0 {
-            Place::Here(job) => job.wait().await,
-            Place::Elsewhere(job) => job.wait().await,
+            JobPlace::Here(job) => job.wait().await,
+            JobPlace::Elsewhere(job) => job.wait().await,
         }
     }
 
@@ -82,8 +82,8 @@ impl Running {
     /// [`ExecError::OtherMachine`] when the job is running where no signal reaches it; when the system refuses the signal.
     pub fn stop(&self) -> Result<(), ExecError> {
         match &self.0 {
-            Place::Here(job) => job.stop(),
-            Place::Elsewhere(job) => {
+            JobPlace::Here(job) => job.stop(),
+            JobPlace::Elsewhere(job) => {
                 job.stop();
                 Ok(())
             }
@@ -92,14 +92,14 @@ impl Running {
 
     /// Returns whether an engine executes it.
     pub fn is_elsewhere(&self) -> bool {
-        matches!(self.0, Place::Elsewhere(_))
+        matches!(self.0, JobPlace::Elsewhere(_))
     }
 
     /// For how long the engine that executes the job has given no answer, and why.
     pub fn engine_away(&self) -> Option<(Duration, String)> {
         match &self.0 {
-            Place::Here(_) => None,
-            Place::Elsewhere(job) => job.engine_away(),
+            JobPlace::Here(_) => None,
+            JobPlace::Elsewhere(job) => job.engine_away(),
         }
     }
 
@@ -109,7 +109,7 @@ impl Running {
     ///
     /// [`ExecError::EngineAway`] then.
     pub fn refuse_away(&self, patience: Duration) -> Result<(), ExecError> {
-        let Place::Elsewhere(job) = &self.0 else { return Ok(()) };
+        let JobPlace::Elsewhere(job) = &self.0 else { return Ok(()) };
         match self.engine_away().filter(|(away, _)| *away > patience) {
             Some((away, why)) => {
                 let (engine, away) = (job.engine(), Duration::from_secs(away.as_secs()));
@@ -139,7 +139,7 @@ pub(super) struct Shim {
     /// Its standard error; no other process has this file open once the shim is dead.
     pub(super) last_words: File,
     /// Its last word on the socket.
-    pub(super) last: Option<Word>,
+    pub(super) last: Option<LastWord>,
     /// The log that the command writes to.
     pub(super) log: Option<File>,
 }
@@ -192,10 +192,10 @@ impl LocalJob {
         match self.told().or(exit) {
             Some(Exit { error: Some(detail), .. }) => Err(ExecError::Command { command: self.command.clone(), detail }),
             Some(exit) => Ok(exit),
-            None if last == Some(Word::NoWall) => {
+            None if last == Some(LastWord::NoWall) => {
                 Err(ExecError::NoWall { command: self.command.clone(), detail: self.last_words() })
             }
-            None if last == Some(Word::DiskFull) => Err(ExecError::DiskFull { command: self.command.clone() }),
+            None if last == Some(LastWord::DiskFull) => Err(ExecError::DiskFull { command: self.command.clone() }),
             None => Err(ExecError::Lost {
                 command: self.command.clone(),
                 detail: self.epitaph(),
@@ -232,7 +232,7 @@ impl LocalJob {
 
     /// The command's exit according to the shim's last output, if `exit.json` was deleted or could not be written.
     fn told(&mut self) -> Option<Exit> {
-        let is_over = matches!(self.shim.as_ref()?.last, Some(Word::Over | Word::Failed));
+        let is_over = matches!(self.shim.as_ref()?.last, Some(LastWord::Over | LastWord::Failed));
         is_over.then(|| serde_json::from_str(self.last_words().lines().next()?).ok()).flatten()
     }
 

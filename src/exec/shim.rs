@@ -21,13 +21,13 @@ use tokio::time::{Instant, sleep_until};
 use super::beat::runtime;
 use super::environment::{boot_id, disk_space, host_name};
 use super::executor::open_log;
-use super::job::{JobFiles, MARKER, Place, RUN, Watched, lock_path, restarts};
+use super::job::{JobFiles, JobFolder, MARKER, RUN, WatchedFile, lock_path, restarts};
 use super::namespaces::NamespaceWatch;
 use super::opens::{FILES_BEFORE, FilesBefore, watch_uses};
 use super::running::kill_marked;
 use super::shim_io::{Output, Pipe, Requests, remove_socket};
-use super::socket::{Owner, Word, receive};
-use super::tree::{Tree, leave_no_child};
+use super::socket::{LastWord, ShimEnd, receive};
+use super::tree::{ProcessTree, leave_no_child};
 use super::usage::{Sampler, oom_kills};
 use super::wall::{Building, last_line};
 use super::{Answer, ExecError, Exit, Job, Started, Ticket};
@@ -48,7 +48,7 @@ pub fn shim_main(job_file: &Path, answer: Answer) -> ExitCode {
     let owner = socket.try_clone().map_err(ExecError::Watch);
     let result = owner.and_then(|owner| serve(job_file, lock, owner, answer));
     let word = match &result {
-        Ok(()) => Word::Over,
+        Ok(()) => LastWord::Over,
         Err(error) => {
             // Without standard error there is nobody to tell.
             let _ = match error {
@@ -56,10 +56,10 @@ pub fn shim_main(job_file: &Path, answer: Answer) -> ExitCode {
                 error => writeln!(io::stderr(), "{}", in_words(error)),
             };
             match error {
-                ExecError::NoWall { .. } => Word::NoWall,
+                ExecError::NoWall { .. } => LastWord::NoWall,
                 // Its words would not fit on the disk either.
-                error if is_disk_full(error) => Word::DiskFull,
-                _ => Word::Failed,
+                error if is_disk_full(error) => LastWord::DiskFull,
+                _ => LastWord::Failed,
             }
         }
     };
@@ -240,7 +240,7 @@ fn execute(
     set_child_subreaper(Some(getpid())).map_err(|error| ExecError::Watch(error.into()))?;
     let files = JobFiles::of(job);
     let runtime = runtime().map_err(ExecError::Watch)?;
-    let mut place = Place::of(job, &files, lock, log);
+    let mut place = JobFolder::of(job, &files, lock, log);
     let exit = runtime.block_on(watch_over(job, &files, &mut place, stdin, owner, answer, &is_current));
     remove_socket(&files);
     let exit = exit?;
@@ -279,7 +279,7 @@ const SHELL: &str = "/bin/sh";
 async fn watch_over(
     job: &Job,
     files: &JobFiles,
-    place: &mut Place<'_>,
+    place: &mut JobFolder<'_>,
     stdin: File,
     owner: UnixStream,
     answer: Answer,
@@ -290,7 +290,7 @@ async fn watch_over(
     let mut term = listen(SignalKind::terminate())?;
     // Received without effect. Unlike ignored signals, the command gets these with their defaults.
     let _ignored = (listen(SignalKind::interrupt())?, listen(SignalKind::hangup())?);
-    let mut owner = Owner::of(owner, job.tied).map_err(ExecError::Watch)?;
+    let mut owner = ShimEnd::of(owner, job.tied).map_err(ExecError::Watch)?;
 
     let started = Timestamp::now();
     let mut exit = Exit::at(started, job);
@@ -314,7 +314,7 @@ async fn watch_over(
         requests.serve(launched.leader, job, answer);
     }
     let lasting = place.make_last();
-    let tree = Tree::new(launched.leader);
+    let tree = ProcessTree::new(launched.leader);
     let mut sampler = Sampler::new(start, job);
     let mut namespaces = NamespaceWatch::new(&job.folder);
     // This clock stands still while the machine sleeps: a closed laptop does not use up the deadline.
@@ -361,7 +361,7 @@ async fn watch_over(
     }
 
     exit.uses = uses.map(|uses| uses());
-    exit.watched = job.watched.as_ref().map(|path| Watched::look(&job.cwd.join(path)));
+    exit.watched = job.watched.as_ref().map(|path| WatchedFile::look(&job.cwd.join(path)));
     lasting.map(JoinHandle::join);
     (exit.finished, exit.seconds) = (over.0, over.1.as_secs_f64());
     note_ending(&mut exit, ended.as_ref(), oom_before);
@@ -371,7 +371,7 @@ async fn watch_over(
 
 /// Notes that the command starts, and opens its log. An error in words prevents the start, but a full disk is one of the
 /// shim: `exit.json` would keep it, and there may be room the next time.
-fn note_start(job: &Job, place: &mut Place<'_>, started: Timestamp) -> Result<Result<File, String>, ExecError> {
+fn note_start(job: &Job, place: &mut JobFolder<'_>, started: Timestamp) -> Result<Result<File, String>, ExecError> {
     let noted = place.note_start(started_at(job, started));
     let noted = noted.and_then(|()| if job.wall.is_some() { place.refuse_exit() } else { Ok(()) });
     match noted.and_then(|()| place.log_for_command()) {

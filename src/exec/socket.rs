@@ -21,7 +21,7 @@ const HANDED: usize = 3;
 /// The last word of a job's shim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Word {
+pub(super) enum LastWord {
     /// `exit.json` says how the command ended.
     Over,
     /// Something failed, and the last words say what.
@@ -32,8 +32,8 @@ pub(super) enum Word {
     NoWall,
 }
 
-impl Word {
-    const ALL: [Word; 4] = [Word::Over, Word::Failed, Word::DiskFull, Word::NoWall];
+impl LastWord {
+    const ALL: [LastWord; 4] = [LastWord::Over, LastWord::Failed, LastWord::DiskFull, LastWord::NoWall];
 
     /// Sends it, ignoring a closed socket.
     pub(super) fn send(self, socket: &net::UnixStream) {
@@ -60,9 +60,9 @@ impl Socket {
     }
 
     /// Waits for the last word of the shim; `None` when it is gone without one. It can be cancelled and called again.
-    pub(super) async fn last(&self) -> io::Result<Option<Word>> {
+    pub(super) async fn last(&self) -> io::Result<Option<LastWord>> {
         let word = read(&self.0).await?;
-        Ok(word.and_then(|word| Word::ALL.into_iter().find(|known| *known as u8 == word)))
+        Ok(word.and_then(|word| LastWord::ALL.into_iter().find(|known| *known as u8 == word)))
     }
 }
 
@@ -93,17 +93,17 @@ pub(super) fn receive<const N: usize>(socket: &net::UnixStream) -> io::Result<[F
 
 /// The shim's end.
 #[derive(Debug)]
-pub(super) struct Owner {
+pub(super) struct ShimEnd {
     socket: UnixStream,
     tied: bool,
     gone: bool,
 }
 
-impl Owner {
+impl ShimEnd {
     /// The process that started the job is at the other end of `socket`. A `tied` job ends with it.
-    pub(super) fn of(socket: net::UnixStream, tied: bool) -> io::Result<Owner> {
+    pub(super) fn of(socket: net::UnixStream, tied: bool) -> io::Result<ShimEnd> {
         socket.set_nonblocking(true)?;
-        Ok(Owner { socket: UnixStream::from_std(socket)?, tied, gone: false })
+        Ok(ShimEnd { socket: UnixStream::from_std(socket)?, tied, gone: false })
     }
 
     /// Waits until the command is to be terminated. It can be cancelled and called again.

@@ -29,14 +29,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// whatever sessions and groups its processes made. While the leader is not reaped, no other process gets its id, which is
 /// also that of the group.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct ProcessTree {
     leader: Pid,
     me: Pid,
 }
 
-impl Tree {
-    pub(super) fn new(leader: Pid) -> Tree {
-        Tree { leader, me: getpid() }
+impl ProcessTree {
+    pub(super) fn new(leader: Pid) -> ProcessTree {
+        ProcessTree { leader, me: getpid() }
     }
 
     /// The exit status of the leader if it has ended. It is not reaped, so no other process gets its id.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::beat::beat;
 use super::gpu::GpuWatch;
 use super::job::Written;
-use super::tree::Tree;
+use super::tree::ProcessTree;
 use super::{Exit, Job};
 use crate::crash;
 use crate::rules::{LifeSign, Quiet, Silence};
@@ -68,7 +68,7 @@ impl Sampler {
     }
 
     /// Takes a sample, and sets the time of the next one. Returns the processes of the tree.
-    pub(super) fn sample(&mut self, tree: &Tree) -> Vec<Pid> {
+    pub(super) fn sample(&mut self, tree: &ProcessTree) -> Vec<Pid> {
         let began = Instant::now();
         let members = tree.members();
         let rss = members.iter().filter_map(|pid| resident_pages(*pid)).sum::<u64>() * page_size() as u64;
@@ -90,7 +90,7 @@ impl Sampler {
     }
 
     /// Listens for signs of life after a sample. Returns how long the tree may be silent once it was for so long.
-    pub(super) fn silence(&mut self, tree: &Tree, written: Option<Written>) -> Option<Duration> {
+    pub(super) fn silence(&mut self, tree: &ProcessTree, written: Option<Written>) -> Option<Duration> {
         let Listening { silence, quiet, last } = self.quiet.as_mut()?;
         let (now, gpu) = (Instant::now(), self.gpu.as_ref().and_then(GpuWatch::life));
         let sign = LifeSign { written, processor: processor_time(&tree.members()), gpu };

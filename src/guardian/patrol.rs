@@ -20,7 +20,7 @@ use crate::exec::{Executor, Job, boot_id, in_own_session};
 use crate::fs::{create_folder, failed, is_disk_full, lock_within, read_regular, read_tail, write_atomic};
 use crate::git::{Head, Repo};
 use crate::measure::plain_text;
-use crate::rules::{Driver, GuardianAction, Health, OtherHost, PatrolVerdict, Thresholds, Watched, patrol};
+use crate::rules::{GuardianAction, Health, OtherHost, PatrolFacts, PatrolVerdict, SessionDriver, Thresholds, patrol};
 use crate::session::{SessionError, has_user_commits, journal_of_remains, opened_elsewhere, session_tags};
 use crate::state::{
     EscalationFiles, GuardianFiles, GuardianLine, Journal, Register, Registered, SessionFolder, StateError,
@@ -197,9 +197,9 @@ fn take_turn(folder: &Path) -> Result<File, GuardianError> {
 }
 
 /// A session on a patrol.
-pub(super) struct Seen {
+pub(super) struct PatrolledSession {
     /// The facts to decide by.
-    pub(super) watched: Watched,
+    pub(super) watched: PatrolFacts,
     /// Its folder.
     pub(super) folder: SessionFolder,
     /// The working tree that it is active in.
@@ -212,7 +212,12 @@ pub(super) struct Seen {
 
 /// Looks at a session; `None` where it has no contract, or no journal while a process holds it, as one that is only being
 /// opened. A journal that was lost is rebuilt in memory. `nudge` is the command that was given for nudges.
-fn look(repository: &Path, tag: &Tag, nudge: Option<&str>, now: Timestamp) -> Result<Option<Seen>, SessionError> {
+fn look(
+    repository: &Path,
+    tag: &Tag,
+    nudge: Option<&str>,
+    now: Timestamp,
+) -> Result<Option<PatrolledSession>, SessionError> {
     let repo = Repo::discover(repository)?;
     let folder = SessionFolder::new(repository, tag);
     let (journal, Some(contract)) = (folder.journal()?, folder.contract()?) else { return Ok(None) };
@@ -224,9 +229,9 @@ fn look(repository: &Path, tag: &Tag, nudge: Option<&str>, now: Timestamp) -> Re
         None => journal_of_remains(&repo, &folder, &contract, now)?,
     };
     let presence = &journal.presence;
-    let driver = presence.driver().unwrap_or(Driver::Loop);
+    let driver = presence.driver().unwrap_or(SessionDriver::Loop);
     // A session that is driven by hand has an agent that `ar` does not know.
-    let own_agent = contract.agent.as_deref().filter(|_| driver == Driver::Loop);
+    let own_agent = contract.agent.as_deref().filter(|_| driver == SessionDriver::Loop);
     let nudge = nudge.or(own_agent).map(str::to_owned);
     let begun = journal.open_attempts().map(|open| open.started).max();
     let held_since = owner.as_ref().and_then(|owner| owner.since).filter(|since| *since <= now);
@@ -238,7 +243,7 @@ fn look(repository: &Path, tag: &Tag, nudge: Option<&str>, now: Timestamp) -> Re
             "it is not restarted from here; only if nothing of it runs on {host} any more, run `ar resume {tag} --take-over`"
         )
     };
-    let watched = Watched {
+    let watched = PatrolFacts {
         now,
         held: owner.is_some(),
         // A shutdown terminates all processes first. On the same boot it was a person, and another host has its own guard.
@@ -262,7 +267,7 @@ fn look(repository: &Path, tag: &Tag, nudge: Option<&str>, now: Timestamp) -> Re
     };
     let tree = journal.tree.worktree();
     let worktree = if tree.is_dir() { tree.to_owned() } else { repository.to_owned() };
-    Ok(Some(Seen { watched, folder, worktree, nudge, journal }))
+    Ok(Some(PatrolledSession { watched, folder, worktree, nudge, journal }))
 }
 
 /// Returns whether the loop waits for an answer about a problem that it could not solve. It does not wait if it made progress
@@ -423,7 +428,7 @@ const LIMIT: Duration = Duration::from_secs(24 * 3600);
 const OUTPUT: u64 = 1024 * 1024;
 
 /// Restarts the loop of a session by its stored terms, detached; why that failed, if it did.
-pub(super) fn restart(seen: &Seen, tag: &Tag, files: &GuardianFiles) -> Result<(), String> {
+pub(super) fn restart(seen: &PatrolledSession, tag: &Tag, files: &GuardianFiles) -> Result<(), String> {
     let start = || -> Result<(), ServiceError> {
         let program = own_program()?;
         let mut command = Command::new(&program);
@@ -445,7 +450,7 @@ fn said_by_resume(files: &GuardianFiles) -> Option<String> {
 }
 
 /// Calls the nudge command of a session, detached and under a shim. An earlier call that is still there is ended first.
-pub(super) async fn nudge(seen: &Seen, tag: &Tag, files: &GuardianFiles, why: &str) -> Result<(), String> {
+pub(super) async fn nudge(seen: &PatrolledSession, tag: &Tag, files: &GuardianFiles, why: &str) -> Result<(), String> {
     let Some(command) = &seen.nudge else { return Ok(()) };
     let own: Vec<_> = own_variables().filter_map(|name| name.into_string().ok()).collect();
     let (folder, executor) = (files.folder().join(NUDGE), Executor::local());
@@ -484,10 +489,10 @@ fn without(names: &[String], command: &str) -> String {
 }
 
 /// Writes the prompt for an agent that is to continue a session: reason, instructions, task and progress.
-fn nudge_text(tag: &Tag, why: &str, driver: Driver, task: &str, journal: &Journal) -> String {
+fn nudge_text(tag: &Tag, why: &str, driver: SessionDriver, task: &str, journal: &Journal) -> String {
     let what = match driver {
-        Driver::Hand => format!(include_str!("nudge_hand.md"), tag = tag, why = why),
-        Driver::Loop => format!(include_str!("nudge_loop.md"), tag = tag, why = why),
+        SessionDriver::Hand => format!(include_str!("nudge_hand.md"), tag = tag, why = why),
+        SessionDriver::Loop => format!(include_str!("nudge_loop.md"), tag = tag, why = why),
     };
     let progress = [
         ("iterations", journal.calls.iteration().to_string()),

@@ -111,13 +111,13 @@ impl Watch {
 }
 
 /// The end of a patrol.
-struct Ended {
+struct PatrolEnd {
     status: ExitStatus,
     timed_out: bool,
     seconds: f64,
 }
 
-impl Ended {
+impl PatrolEnd {
     fn succeeded(&self) -> bool {
         !self.timed_out && matches!(self.status.code(), Some(0 | NEEDS_PERSON))
     }
@@ -128,7 +128,7 @@ impl Ended {
 }
 
 /// Calls a patrol and waits for its end. One that takes longer than the beat is terminated, with its process group.
-fn call(folder: &Path, program: &Path, settings: &Resident) -> io::Result<Ended> {
+fn call(folder: &Path, program: &Path, settings: &Resident) -> io::Result<PatrolEnd> {
     let mut command = match &settings.patrol {
         Some(line) => {
             let mut shell = Command::new("/bin/sh");
@@ -153,7 +153,7 @@ fn call(folder: &Path, program: &Path, settings: &Resident) -> io::Result<Ended>
         Some(status) => status,
         None => terminate(&mut child)?,
     };
-    Ok(Ended { status, timed_out, seconds: start.elapsed().as_secs_f64() })
+    Ok(PatrolEnd { status, timed_out, seconds: start.elapsed().as_secs_f64() })
 }
 
 /// Waits for a process, but not longer than `patience`.

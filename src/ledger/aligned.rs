@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::columns::Columns;
+use super::columns::ColumnPositions;
 use super::text::Cells;
 
 /// The fewest columns by which a line of text is taken for a table.
@@ -20,7 +20,7 @@ pub(super) fn is_table(first: &str) -> bool {
         return gapped.iter().all(|cell| !cell.ends_with([',', ';']));
     }
     let words: Vec<&str> = first.split_whitespace().collect();
-    let Columns { commit, status, description, .. } = Columns::by_name(&words, None);
+    let ColumnPositions { commit, status, description, .. } = ColumnPositions::by_name(&words, None);
     words.len() >= FEWEST && !first.contains([',', ';']) && [commit, status, description].iter().flatten().count() > 1
 }
 

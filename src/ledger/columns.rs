@@ -2,7 +2,7 @@
 
 use strum::VariantArray;
 
-use super::rows::Verdict;
+use super::rows::VerdictColumn;
 use crate::domain::{Direction, LedgerDialect, NameKind, Number, Unit, WordList, plain_name, word_list};
 
 /// The commit's names, first choice first, as [`plain_name`] writes them.
@@ -60,7 +60,7 @@ const OF_OTHERS: &[&str] = &["base", "before", "best", "parent", "prev", "prior"
 
 /// The positions of a ledger's columns, from 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Columns {
+pub(super) struct ColumnPositions {
     pub(super) commit: Option<usize>,
     pub(super) metric: Option<usize>,
     pub(super) memory: Option<usize>,
@@ -68,7 +68,7 @@ pub(super) struct Columns {
     pub(super) description: Option<usize>,
 }
 
-impl Columns {
+impl ColumnPositions {
     /// Finds the columns by their names; the metric by `metric` alone.
     pub(super) fn by_name<S: AsRef<str>>(names: &[S], metric: Option<&str>) -> Self {
         let plain: Vec<String> = names.iter().map(|name| plain_name(name.as_ref())).collect();
@@ -80,7 +80,7 @@ impl Columns {
                 plain.iter().position(|name| !name.is_empty() && *name == metric)
             })
         });
-        Columns {
+        ColumnPositions {
             commit: first_of(&plain, &COMMIT).or_else(|| {
                 let is_of_dialect = |name: &String| LedgerDialect::VARIANTS.iter().any(|it| it.format().commit == name);
                 let is_own = |name: &String| name.ends_with("_commit") && !OF_OTHERS.iter().any(|it| name.contains(it));
@@ -223,15 +223,15 @@ fn unit_of(plain: &str) -> Option<Option<Unit>> {
 }
 
 /// Returns the kind of a verdict column with this name.
-pub(super) fn verdict(name: &str) -> Verdict {
+pub(super) fn verdict(name: &str) -> VerdictColumn {
     let plain = plain_name(name);
     let is = |names: &[&str]| names.contains(&plain.as_str());
     if is(&FLAGS) {
-        Verdict::Flag
+        VerdictColumn::Flag
     } else if is(&CHECKS) {
-        Verdict::Check
+        VerdictColumn::Check
     } else {
-        Verdict::Word
+        VerdictColumn::Word
     }
 }
 
@@ -287,14 +287,24 @@ mod tests {
     #[test]
     fn columns_are_found_in_any_order_under_their_usual_names() {
         let names = ["exp", "tok_s", "vram_peak_mb", "notes", "status", "Description", "sha"];
-        let columns = Columns::by_name(&names, Some("tok_s"));
-        let expected =
-            Columns { commit: Some(6), metric: Some(1), memory: Some(2), status: Some(4), description: Some(5) };
+        let columns = ColumnPositions::by_name(&names, Some("tok_s"));
+        let expected = ColumnPositions {
+            commit: Some(6),
+            metric: Some(1),
+            memory: Some(2),
+            status: Some(4),
+            description: Some(5),
+        };
         assert_eq!(columns, expected);
         let names = ["Commit Hash", "valBpb", "Peak Memory (GB)", "Kept", "Comments"];
-        let columns = Columns::by_name(&names, Some("val_bpb"));
-        let expected =
-            Columns { commit: Some(0), metric: Some(1), memory: Some(2), status: Some(3), description: Some(4) };
+        let columns = ColumnPositions::by_name(&names, Some("val_bpb"));
+        let expected = ColumnPositions {
+            commit: Some(0),
+            metric: Some(1),
+            memory: Some(2),
+            status: Some(3),
+            description: Some(4),
+        };
         assert_eq!(columns, expected);
     }
 
@@ -340,7 +350,7 @@ mod tests {
             (&["total_cost", "gizmos"], Some((1, false))),
             (&["bundle_size", "error"], Some((1, true))),
         ] {
-            let columns = Columns::by_name(names, None);
+            let columns = ColumnPositions::by_name(names, None);
             assert_eq!(columns.likely_metric(names, |_| true), expected, "{names:?}");
         }
     }

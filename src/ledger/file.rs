@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::columns::{Columns, number};
+use super::columns::{ColumnPositions, number};
 use super::row_format::{Entry, RowFormat};
 use super::tsv;
 use crate::crash;
@@ -379,7 +379,7 @@ impl LedgerFile {
         if header.iter().any(|cell| number(cell).is_some()) {
             return Err(refuse("it has no header"));
         }
-        let columns = Columns::by_name(&header, Some(&self.metric));
+        let columns = ColumnPositions::by_name(&header, Some(&self.metric));
         if columns.commit.is_none() {
             return Err(refuse("it has no commit column"));
         }

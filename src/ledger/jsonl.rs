@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::read::ledger;
-use super::rows::{Ledger, Row, Said, Segment};
-use super::shape::{SAMPLE, Sample, Shape};
+use super::rows::{Ledger, ReadOptions, Row, Segment};
+use super::shape::{SAMPLE, SampleRows, Shape};
 use super::table::{Form, is_comment};
 use super::text::{Cells, TextLines};
 use crate::domain::{Direction, count_of};
@@ -25,17 +25,17 @@ type Item<'a> = (u32, Cow<'a, str>);
 /// Reads JSON lines or an array. A config line begins a segment: it says metric and direction of the rows behind it, or leaves
 /// them as they were. The newest segment that has rows is read, unless another one is said; without a row, the newest config
 /// line has its say.
-pub(super) fn read(text: &str, form: Form, said: &Said<'_>) -> Ledger {
+pub(super) fn read(text: &str, form: Form, said: &ReadOptions<'_>) -> Ledger {
     let items = if form == Form::JsonArray { elements(text) } else { lines(text) };
-    let mut reader = Reader::of(&items, said, false);
+    let mut reader = JsonReader::of(&items, said, false);
     if reader.has_twins() {
-        reader = Reader::of(&items, said, true);
+        reader = JsonReader::of(&items, said, true);
     }
     let empty = reader.without_rows();
-    let Reader { mut segments, rows, chosen, is_numbered, .. } = reader;
+    let JsonReader { mut segments, rows, chosen, is_numbered, .. } = reader;
     let segment = chosen.or(empty).and_then(|place| segments.get(place)).cloned().unwrap_or_default();
-    let header = Header::of(&rows);
-    let sample = Sample { rows: rows.iter().take(SAMPLE).filter_map(|item| header.cells(item)).collect() };
+    let header = JsonHeader::of(&rows);
+    let sample = SampleRows { rows: rows.iter().take(SAMPLE).filter_map(|item| header.cells(item)).collect() };
     let mut assumed = Vec::new();
     let config = segment.metric.as_deref();
     let mut shape = Shape::of_fields(form, said.metric.or(config), config, header.names.clone(), &sample, &mut assumed);
@@ -103,8 +103,8 @@ fn elements(text: &str) -> Vec<Item<'static>> {
 }
 
 #[derive(Default)]
-struct Reader<'a> {
-    said: Said<'a>,
+struct JsonReader<'a> {
+    said: ReadOptions<'a>,
     segments: Vec<Segment>,
     /// The place of the segment of the newest row.
     current: usize,
@@ -121,9 +121,9 @@ struct Reader<'a> {
     is_numbered: bool,
 }
 
-impl<'a> Reader<'a> {
-    fn of(items: &'a [Item<'a>], said: &Said<'a>, by_position: bool) -> Self {
-        let mut reader = Reader { said: *said, by_position, ..Reader::default() };
+impl<'a> JsonReader<'a> {
+    fn of(items: &'a [Item<'a>], said: &ReadOptions<'a>, by_position: bool) -> Self {
+        let mut reader = JsonReader { said: *said, by_position, ..JsonReader::default() };
         items.iter().for_each(|item| reader.item(item));
         reader
     }
@@ -203,14 +203,14 @@ impl<'a> Reader<'a> {
 }
 
 /// The fields of the first rows, as the header of a table.
-struct Header {
+struct JsonHeader {
     names: Vec<String>,
     places: HashMap<String, usize>,
 }
 
-impl Header {
+impl JsonHeader {
     fn of(rows: &[&Item<'_>]) -> Self {
-        let mut header = Header { names: Vec::new(), places: HashMap::new() };
+        let mut header = JsonHeader { names: Vec::new(), places: HashMap::new() };
         let fields = rows.iter().take(SAMPLE).filter_map(|item| fields(&item.1));
         for (name, _) in fields.flatten() {
             if !header.places.contains_key(&name) {

@@ -9,11 +9,11 @@ use std::{fs, io};
 use super::columns::{memory, quantity};
 use super::jsonl;
 use super::rows::{
-    Ledger, OtherWords, Row, RowStatus, Said, Segment, Verdict, WORD_SHOWN, assume_direction, classify, failure,
-    says_wrong, value,
+    Ledger, OtherWords, ReadOptions, Row, RowStatus, Segment, VerdictColumn, WORD_SHOWN, assume_direction, classify,
+    failure, says_wrong, value,
 };
 use super::shape::Shape;
-use super::table::{Form, Line, Lines};
+use super::table::{Form, TableLine, TableLines};
 use super::text::decode;
 use crate::domain::{Area, Direction, Finding, bytes_text, count_of, cut, shell_word};
 use crate::fs::read_at_most;
@@ -23,7 +23,7 @@ use crate::fs::read_at_most;
 /// The metric and its direction are those that are `said`, else what a config line or a plain header says (first column the
 /// commit, second the metric), else the likeliest by their names, which [`Ledger::assumed`] then says. A segment that is not
 /// there has no rows.
-pub fn read(bytes: impl Into<Vec<u8>>, said: &Said<'_>) -> Ledger {
+pub fn read(bytes: impl Into<Vec<u8>>, said: &ReadOptions<'_>) -> Ledger {
     let text = decode(bytes.into());
     let form = Form::of(&text);
     if matches!(form, Form::JsonLines | Form::JsonArray) {
@@ -90,14 +90,14 @@ fn read_rows(
     };
     let (rows, words) = read(shape.verdict);
     let says_keep = rows.iter().any(|row| row.status == RowStatus::Keep);
-    if says_keep || shape.verdict != Verdict::Word || words.counts.is_empty() {
+    if says_keep || shape.verdict != VerdictColumn::Word || words.counts.is_empty() {
         return (rows, words);
     }
-    let (wide, wide_words) = read(Verdict::WideWord);
+    let (wide, wide_words) = read(VerdictColumn::WideWord);
     if wide.iter().all(|row| row.status != RowStatus::Keep) {
         return (rows, words);
     }
-    let taken = words.counts.keys().map(|word| (word, classify(word, Verdict::WideWord)));
+    let taken = words.counts.keys().map(|word| (word, classify(word, VerdictColumn::WideWord)));
     let told: Vec<String> = taken
         .filter(|(_, status)| status.is_verdict())
         .map(|(word, status)| format!("`{}` is {}", cut(word, WORD_SHOWN), status))
@@ -109,8 +109,8 @@ fn read_rows(
 /// The rows of a table.
 fn rows(text: &str, reader: &mut RowReader<'_>) -> Vec<Row> {
     let shape = reader.shape;
-    let mut lines = Lines::new(text, shape.form);
-    let mut line = Line::default();
+    let mut lines = TableLines::new(text, shape.form);
+    let mut line = TableLine::default();
     let mut header = None;
     if shape.skip {
         lines.read(&mut line);
@@ -133,12 +133,12 @@ fn rows(text: &str, reader: &mut RowReader<'_>) -> Vec<Row> {
 /// Reads rows one after the other.
 pub(super) struct RowReader<'a> {
     shape: &'a Shape,
-    verdict: Verdict,
+    verdict: VerdictColumn,
     words: OtherWords,
 }
 
 impl<'a> RowReader<'a> {
-    fn new(shape: &'a Shape, verdict: Verdict) -> Self {
+    fn new(shape: &'a Shape, verdict: VerdictColumn) -> Self {
         RowReader { shape, verdict, words: OtherWords::default() }
     }
 
@@ -306,7 +306,7 @@ const GZIP: &str = "compressed";
 /// # Errors
 ///
 /// It is not there, no regular file, no text, larger than 1 GiB, cannot be read, or has no segment of that number.
-pub fn read_file(path: &Path, said: &Said<'_>) -> Result<Ledger, SourceError> {
+pub fn read_file(path: &Path, said: &ReadOptions<'_>) -> Result<Ledger, SourceError> {
     let failed = |source| SourceError::Io { path: path.to_owned(), source };
     let meta = fs::metadata(path).map_err(failed)?;
     if meta.is_dir() {

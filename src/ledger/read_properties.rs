@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::domain::{CommitId, Outcome, one_line};
-use crate::ledger::columns::Columns;
+use crate::ledger::columns::ColumnPositions;
 use crate::ledger::row_format::{Entry, RowFormat};
 
 /// The content of an experiment's row.
@@ -59,7 +59,7 @@ proptest! {
         is_torn in any::<bool>(),
     ) {
         let header = columns.map(|name| if is_ours && name == "commit" { "commit_hash" } else { name });
-        let places = Columns::by_name(&header, Some("val_bpb"));
+        let places = ColumnPositions::by_name(&header, Some("val_bpb"));
         let format = RowFormat::continued(&header, places, std::iter::empty(), ending);
         let mut lines: Vec<String> = rows.iter().map(|told| format.row(&Entry {
             commit: &told.commit,
@@ -107,7 +107,7 @@ proptest! {
         }
         let commas = writer.into_inner().unwrap();
         for text in [commas.as_slice(), json.as_bytes()] {
-            let found = read(text, &Said::default());
+            let found = read(text, &ReadOptions::default());
             prop_assert_eq!(found.rows.len(), rows.len(), "{}", String::from_utf8_lossy(text));
             for (row, told) in found.rows.iter().zip(&rows) {
                 same(row, told)?;
@@ -121,7 +121,7 @@ proptest! {
         metric in proptest::option::of("loss|a|2"),
         segment in proptest::option::of(0usize..3),
     ) {
-        let found = read(text.as_bytes(), &Said { metric: metric.as_deref(), direction: None, segment });
+        let found = read(text.as_bytes(), &ReadOptions { metric: metric.as_deref(), direction: None, segment });
         let counts = Report::of_ledger(found.clone()).counts();
         prop_assert_eq!(counts.total, counts.keep + counts.discard + counts.crash + counts.other + counts.malformed);
         prop_assert!(found.rows.len() <= text.split(['\n', '\r']).count());
@@ -137,6 +137,6 @@ proptest! {
 
     #[test]
     fn noise_is_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
-        read(bytes, &Said::default());
+        read(bytes, &ReadOptions::default());
     }
 }

@@ -4,11 +4,11 @@ use crate::report::Report;
 use crate::rules::Counts;
 
 fn ledger(text: &str) -> Ledger {
-    read(text.as_bytes(), &Said::default())
+    read(text.as_bytes(), &ReadOptions::default())
 }
 
 fn of_metric(text: &str, metric: &str) -> Ledger {
-    read(text.as_bytes(), &Said { metric: Some(metric), ..Said::default() })
+    read(text.as_bytes(), &ReadOptions { metric: Some(metric), ..ReadOptions::default() })
 }
 
 fn problems(ledger: &Ledger) -> Vec<(u64, &str)> {
@@ -64,7 +64,7 @@ fn what_a_header_does_not_say_is_assumed_aloud() {
     let other = of_metric(text, "time_s");
     assert_eq!((other.direction, other.rows[1].value.as_ref().unwrap().value), (Direction::Lower, 3.0));
     let missing =
-        read(text.as_bytes(), &Said { metric: Some("loss"), direction: Some(Direction::Lower), segment: None });
+        read(text.as_bytes(), &ReadOptions { metric: Some("loss"), direction: Some(Direction::Lower), segment: None });
     assert!(missing.assumed[0].contains("no column is named `loss`"));
     assert_eq!(Report::of_ledger(missing.clone()).best(), None);
 }
@@ -150,7 +150,7 @@ fn json_lines_say_metric_and_direction_in_their_config() {
 fn utf_16_and_nothing_at_all_are_ledgers() {
     let text = "commit\tval_bpb\tstatus\na\t1.5\tkeep\n";
     let bytes: Vec<u8> = [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
-    assert_eq!(read(bytes, &Said::default()), ledger(text));
+    assert_eq!(read(bytes, &ReadOptions::default()), ledger(text));
     let empty = ledger("");
     assert_eq!(
         (Report::of_ledger(empty.clone()).counts(), Report::of_ledger(empty.clone()).best()),
@@ -217,7 +217,7 @@ fn the_direction_is_that_of_a_column_then_of_the_verdicts_then_of_the_name() {
         let json = format!("{{\"score\":9,\"{column}\":\"{cell}\",\"status\":\"keep\"}}\n");
         assert_eq!(direction(&json), (expected, false), "{column}");
     }
-    let said = Said { direction: Some(Direction::Higher), ..Said::default() };
+    let said = ReadOptions { direction: Some(Direction::Higher), ..ReadOptions::default() };
     assert_eq!(read(falls.as_bytes(), &said).direction, Direction::Higher);
 }
 
@@ -272,7 +272,7 @@ fn counters_settings_and_swept_parameters_are_no_metrics() {
 #[test]
 fn rows_may_name_their_metric_themselves() {
     let values = |text: &str, metric: Option<&str>| {
-        let found = read(text.as_bytes(), &Said { metric, ..Said::default() });
+        let found = read(text.as_bytes(), &ReadOptions { metric, ..ReadOptions::default() });
         let values = found.rows.iter().map(|row| row.value.as_ref().map(|number| number.value));
         (found.metric.clone().unwrap_or_default(), values.collect::<Vec<_>>())
     };
@@ -306,7 +306,7 @@ fn an_array_of_objects_is_rows_however_it_is_written() {
 fn segments_that_alternate_are_one_each() {
     let row = |segment: u32, loss: u32| format!("{{\"segment\":{segment},\"loss\":{loss},\"status\":\"keep\"}}\n");
     let text = [row(0, 9), row(1, 8), row(0, 7), row(1, 6)].concat();
-    let of = |segment| read(text.as_bytes(), &Said { segment, ..Said::default() });
+    let of = |segment| read(text.as_bytes(), &ReadOptions { segment, ..ReadOptions::default() });
     let values = |found: Ledger| found.rows.iter().map(|row| row.value.as_ref().unwrap().value).collect::<Vec<_>>();
     assert_eq!(of(None).segments.iter().map(|it| (it.number, it.rows)).collect::<Vec<_>>(), [(0, 2), (1, 2)]);
     assert_eq!(
@@ -459,11 +459,13 @@ fn json_lines_have_segments_of_which_the_newest_is_read() {
     let names = found.segments.iter().map(|segment| (segment.number, segment.name.as_deref(), segment.rows));
     assert_eq!(names.collect::<Vec<_>>(), [(0, Some("one"), 1), (1, Some("two"), 2), (2, Some("three"), 0)]);
     assert_eq!((found.elsewhere, Report::of_ledger(found).counts().elsewhere), (1, 1));
-    let first = read(text.as_bytes(), &Said { segment: Some(0), ..Said::default() });
+    let first = read(text.as_bytes(), &ReadOptions { segment: Some(0), ..ReadOptions::default() });
     assert_eq!((first.metric.as_deref(), first.rows.len(), first.assumed.len()), (Some("s"), 1, 0));
     assert_eq!(first.elsewhere, 2);
     for segment in [2, 3] {
-        assert!(read(text.as_bytes(), &Said { segment: Some(segment), ..Said::default() }).rows.is_empty());
+        assert!(
+            read(text.as_bytes(), &ReadOptions { segment: Some(segment), ..ReadOptions::default() }).rows.is_empty()
+        );
     }
     let bare =
         ledger("{\"step\":1,\"val_loss\":\"2.5\",\"kept\":true}\n{\"step\":2,\"val_loss\":2.0,\"kept\":false}\n");
@@ -477,7 +479,7 @@ fn segments_have_the_numbers_that_their_rows_say() {
                 {\"type\":\"config\",\"metricName\":\"val_loss\"}\n\
                 {\"segment\":7,\"val_loss\":1.0,\"status\":\"keep\"}\n\
                 {\"segment\":8,\"val_loss\":0.5,\"status\":\"keep\"}\n";
-    let of = |segment| read(text.as_bytes(), &Said { segment, ..Said::default() });
+    let of = |segment| read(text.as_bytes(), &ReadOptions { segment, ..ReadOptions::default() });
     let rows: Vec<_> = [None, Some(3), Some(7), Some(8), Some(0)].map(|segment| of(segment).rows.len()).into();
     assert_eq!(rows, [1, 2, 1, 1, 0]);
     assert_eq!(
@@ -495,7 +497,7 @@ fn segments_that_say_the_same_number_are_numbered_by_position() {
                 {\"type\":\"config\",\"name\":\"two\",\"metricName\":\"acc\",\"bestDirection\":\"higher\"}\n\
                 {\"commit\":\"c\",\"metric\":0.5,\"status\":\"keep\",\"segment\":0}\n\
                 {\"commit\":\"d\",\"metric\":0.6,\"status\":\"keep\",\"segment\":5}\n";
-    let of = |segment| read(text.as_bytes(), &Said { segment, ..Said::default() });
+    let of = |segment| read(text.as_bytes(), &ReadOptions { segment, ..ReadOptions::default() });
     let rows: Vec<_> = [None, Some(0), Some(1), Some(2), Some(5)].map(|segment| of(segment).rows.len()).into();
     assert_eq!(rows, [1, 2, 1, 1, 0]);
     assert_eq!(of(None).segments.iter().map(|segment| segment.number).collect::<Vec<_>>(), [0, 1, 2]);
@@ -510,7 +512,7 @@ fn a_config_line_without_rows_says_metric_and_direction() {
     assert_eq!((found.metric.as_deref(), found.direction, found.rows.len()), (Some("tok/s"), Direction::Higher, 0));
     assert_eq!(found.assumed, [] as [&str; 0]);
     let text = format!("{{\"metric\":1.5,\"status\":\"keep\"}}\n{config}");
-    let said = Said { segment: Some(1), ..Said::default() };
+    let said = ReadOptions { segment: Some(1), ..ReadOptions::default() };
     assert_eq!(read(text.as_bytes(), &said).metric.as_deref(), Some("tok/s"));
 }
 
@@ -569,7 +571,7 @@ mod properties;
 fn a_header_that_comes_again_is_no_experiment() {
     let text = "commit\tval_bpb\tstatus\tdescription\naaaaaaa\t1.5\tkeep\tbaseline\ncommit\tval_bpb\tstatus\tdescription\n\
                 bbbbbbb\t1.4\tkeep\tmore\n";
-    let ledger = read(text.as_bytes(), &Said::default());
+    let ledger = read(text.as_bytes(), &ReadOptions::default());
     assert_eq!(ledger.rows.iter().map(|row| row.line).collect::<Vec<_>>(), [2, 4]);
     assert_eq!(ledger.assumed[1], "1 line with the header again left out");
 }

@@ -33,7 +33,7 @@ impl Comparison {
 
 /// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line {
+enum LineKind {
     /// Header, comment or blank.
     Frame,
     /// A row that belongs to no experiment.
@@ -57,7 +57,7 @@ pub(super) struct Rebuild<'a> {
     format: &'a RowFormat,
     /// True if the text has its header.
     has_header: bool,
-    lines: Vec<Line>,
+    lines: Vec<LineKind>,
     /// The rows of the experiments as they are written, without line ends.
     rows: Vec<String>,
     /// Which of the experiments need no row.
@@ -80,9 +80,9 @@ impl<'a> Rebuild<'a> {
             .map(|line| {
                 let line = line.trim_start_matches('\u{feff}').trim();
                 if line.is_empty() || line.starts_with('#') || std::mem::take(&mut header) {
-                    Line::Frame
+                    LineKind::Frame
                 } else {
-                    Line::Foreign
+                    LineKind::Foreign
                 }
             })
             .collect();
@@ -100,16 +100,16 @@ impl<'a> Rebuild<'a> {
         }
         let mut missing = vec![true; self.rows.len()];
         for (line, text) in self.lines.iter_mut().zip(self.text.split_inclusive('\n')) {
-            if *line != Line::Foreign {
+            if *line != LineKind::Foreign {
                 continue;
             }
             let Some(experiments) = wanted.get_mut(content(text)) else { continue };
             *line = match experiments.pop_front() {
                 Some(index) => {
                     missing[index] = false;
-                    Line::Row(index)
+                    LineKind::Row(index)
                 }
-                None => Line::Repeated,
+                None => LineKind::Repeated,
             };
         }
         missing
@@ -121,7 +121,7 @@ impl<'a> Rebuild<'a> {
         let column = self.format.columns.commit.unwrap_or_default();
         for is_again in [false, true] {
             for (line, text) in self.lines.iter_mut().zip(self.text.split_inclusive('\n')) {
-                if *line != Line::Foreign {
+                if *line != LineKind::Foreign {
                     continue;
                 }
                 let is_ended = text.ends_with('\n');
@@ -135,13 +135,13 @@ impl<'a> Rebuild<'a> {
                     .filter(|&index| self.rows[index].starts_with(start) && self.rows[index] != start);
                 if is_again {
                     if is_named && begun.any(|index| !missing[index]) {
-                        *line = Line::TornAgain;
+                        *line = LineKind::TornAgain;
                     }
                 } else if (!is_ended || (is_named && is_short))
                     && let Some(index) = begun.find(|&index| missing[index])
                 {
                     missing[index] = false;
-                    *line = Line::Torn(index);
+                    *line = LineKind::Torn(index);
                 }
             }
         }
@@ -155,7 +155,7 @@ impl<'a> Rebuild<'a> {
         }
         for must_agree in [true, false] {
             for (line, text) in self.lines.iter_mut().zip(self.text.split_inclusive('\n')) {
-                if *line != Line::Foreign {
+                if *line != LineKind::Foreign {
                     continue;
                 }
                 let cells: Vec<&str> = content(text).split('\t').collect();
@@ -167,7 +167,7 @@ impl<'a> Rebuild<'a> {
                     .find(|&index| missing[index] && (!must_agree || agree(self.format, &cells, &self.rows[index])));
                 if let Some(index) = found {
                     missing[index] = false;
-                    *line = if must_agree { Line::Row(index) } else { Line::Differing(index) };
+                    *line = if must_agree { LineKind::Row(index) } else { LineKind::Differing(index) };
                 }
             }
         }
@@ -179,19 +179,19 @@ impl<'a> Rebuild<'a> {
         let mut has_row = vec![false; self.rows.len()];
         for (number, (line, text)) in (1..).zip(self.lines.iter().zip(self.text.split_inclusive('\n'))) {
             match *line {
-                Line::Frame => {}
-                Line::Foreign => found.foreign += 1,
-                Line::Row(index) | Line::Differing(index) => {
+                LineKind::Frame => {}
+                LineKind::Foreign => found.foreign += 1,
+                LineKind::Row(index) | LineKind::Differing(index) => {
                     has_row[index] = true;
                     if !text.ends_with('\n') {
                         found.torn.push(number);
                     }
-                    if *line == Line::Differing(index) {
+                    if *line == LineKind::Differing(index) {
                         found.differing.push((number, index));
                     }
                 }
-                Line::Torn(_) | Line::TornAgain => found.torn.push(number),
-                Line::Repeated => found.repeated.push(number),
+                LineKind::Torn(_) | LineKind::TornAgain => found.torn.push(number),
+                LineKind::Repeated => found.repeated.push(number),
             }
         }
         found.own = has_row.iter().filter(|has_row| **has_row).count();
@@ -207,23 +207,23 @@ impl<'a> Rebuild<'a> {
         let count = self.rows.len();
         let mut is_there = vec![false; count];
         for line in &self.lines {
-            if let Line::Row(index) | Line::Differing(index) | Line::Torn(index) = *line {
+            if let LineKind::Row(index) | LineKind::Differing(index) | LineKind::Torn(index) = *line {
                 is_there[index] = true;
             }
         }
-        let mut written = Written { text: String::new(), places: vec![0; count], line_end: self.format.line_end };
+        let mut written = GrowingLedger { text: String::new(), places: vec![0; count], line_end: self.format.line_end };
         let first = is_there.iter().position(|there| *there);
         let needs_row = |index: &usize| !self.omitted[*index];
         let following = |index: usize| (index + 1..count).take_while(|&next| !is_there[next]).filter(needs_row);
         let preceding = |index: usize| (0..if first == Some(index) { index } else { 0 }).filter(needs_row);
         for (line, text) in self.lines.iter().zip(self.text.split_inclusive('\n')) {
             match *line {
-                Line::Frame | Line::Foreign => written.line(text),
-                Line::TornAgain | Line::Repeated => {}
-                Line::Row(index) | Line::Differing(index) | Line::Torn(index) => {
+                LineKind::Frame | LineKind::Foreign => written.line(text),
+                LineKind::TornAgain | LineKind::Repeated => {}
+                LineKind::Row(index) | LineKind::Differing(index) | LineKind::Torn(index) => {
                     preceding(index).for_each(|index| written.row(index, &self.rows[index]));
                     match *line {
-                        Line::Torn(_) => written.row(index, &self.rows[index]),
+                        LineKind::Torn(_) => written.row(index, &self.rows[index]),
                         _ => written.place(index, text),
                     }
                     following(index).for_each(|index| written.row(index, &self.rows[index]));
@@ -241,13 +241,13 @@ impl<'a> Rebuild<'a> {
 }
 
 /// A ledger that grows line by line.
-struct Written {
+struct GrowingLedger {
     text: String,
     places: Vec<u64>,
     line_end: &'static str,
 }
 
-impl Written {
+impl GrowingLedger {
     fn line(&mut self, line: &str) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text += self.line_end;
@@ -289,10 +289,10 @@ mod tests {
     use proptest::prelude::*;
     use strum::VariantArray;
 
-    use super::super::columns::Columns;
+    use super::super::columns::ColumnPositions;
     use super::*;
     use crate::domain::{CommitId, LedgerDialect, Number, Outcome};
-    use crate::ledger::{RowStatus, Said, read};
+    use crate::ledger::{ReadOptions, RowStatus, read};
 
     const HEADER: [&str; 5] = ["commit_hash", "val_bpb", "memory_gb", "status", "description"];
 
@@ -322,7 +322,7 @@ mod tests {
         match text.strip_prefix(&(HEADER.join("\t") + "\n")) {
             Some(rows) => {
                 let records = crate::ledger::tsv::records(rows).map(|(_, row)| row);
-                (RowFormat::continued(&HEADER, Columns::by_name(&HEADER, Some("val_bpb")), records, "\n"), true)
+                (RowFormat::continued(&HEADER, ColumnPositions::by_name(&HEADER, Some("val_bpb")), records, "\n"), true)
             }
             None => (RowFormat::new("val_bpb", LedgerDialect::Ar), false),
         }
@@ -464,7 +464,7 @@ mod tests {
             assert_eq!((cells[1], cells[2]), ("nan", "2.0"), "{dialect:?}");
             let text = format.header_line() + &row + &format.row(&entries[1]);
             assert!(Rebuild::new(&text, &format, true, &entries).comparison().is_whole());
-            let ledger = read(text.as_bytes(), &Said::default());
+            let ledger = read(text.as_bytes(), &ReadOptions::default());
             let rows: Vec<_> =
                 ledger.rows.iter().map(|row| (row.status, row.value.is_some(), row.problem.clone())).collect();
             assert_eq!(rows, [(RowStatus::Keep, false, None), (RowStatus::Keep, true, None)]);

@@ -123,7 +123,7 @@ impl LedgerFile {
         commits: &[CommitId],
         others_stay: bool,
         folder: &Path,
-    ) -> Result<Option<(Since, Option<PathBuf>)>, LedgerError> {
+    ) -> Result<Option<(LedgerChanges, Option<PathBuf>)>, LedgerError> {
         if self.stamp() == held.stamp {
             return Ok(None);
         }
@@ -223,7 +223,7 @@ impl LedgerFile {
 
 /// The changes to a ledger since it was last read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Since {
+pub struct LedgerChanges {
     /// Number of its lines that were deleted or changed.
     pub lost: usize,
     /// The new rows that are taken out: they claim the commit of an experiment and are not its row, or nobody may add
@@ -235,7 +235,7 @@ pub struct Since {
     pub reordered: bool,
 }
 
-impl Since {
+impl LedgerChanges {
     /// Returns whether the ledger must be restored.
     pub fn is_harmed(&self) -> bool {
         self.lost > 0 || !self.false_rows.is_empty() || self.reordered
@@ -253,7 +253,7 @@ pub(super) fn since(
     rows: &HashMap<String, usize>,
     is_known: impl Fn(&str) -> bool,
     others_stay: bool,
-) -> (Since, String) {
+) -> (LedgerChanges, String) {
     let mut left: HashMap<&str, usize> = HashMap::new();
     for line in was.lines() {
         *left.entry(line).or_default() += 1;
@@ -262,7 +262,7 @@ pub(super) fn since(
         .iter()
         .map(|(row, count)| (row.as_str(), count.saturating_sub(left.get(row.as_str()).copied().unwrap_or(0))));
     let mut missing: HashMap<&str, usize> = missing.collect();
-    let (mut found, mut old, mut new, mut odd) = (Since::default(), Vec::new(), Vec::new(), Vec::new());
+    let (mut found, mut old, mut new, mut odd) = (LedgerChanges::default(), Vec::new(), Vec::new(), Vec::new());
     for line in now.lines() {
         match left.get_mut(line) {
             Some(count) if *count > 0 => {
@@ -327,7 +327,7 @@ mod tests {
         }
     }
 
-    fn compare(was: &[&str], now: &[&str], others_stay: bool) -> (Since, String) {
+    fn compare(was: &[&str], now: &[&str], others_stay: bool) -> (LedgerChanges, String) {
         let format = RowFormat::new("m", LedgerDialect::Ar);
         let text = |rows: &[&str]| HEADER.to_owned() + &rows.iter().map(|row| format!("{row}\n")).collect::<String>();
         let rows = ["aaaaaaaa\t2\t1\timproved\ta", "bbbbbbbb\t1\t1\timproved\tb"].map(|row| (row.to_owned(), 1)).into();
@@ -341,7 +341,7 @@ mod tests {
         let (a, b) = ("aaaaaaaa\t2\t1\timproved\ta", "bbbbbbbb\t1\t1\timproved\tb");
         let (mine, more) = ("cccccccc\t3\t1\trejected\tby hand", "dddddddd\t0.1\t1\timproved\tmore");
         let (lie, short) = ("aaaaaaaa\t0.1\t1\timproved\ta", "bbbbbbb\t0.1\t1\timproved\tb");
-        let found = |lost, false_rows: &[&str], foreign, reordered| Since {
+        let found = |lost, false_rows: &[&str], foreign, reordered| LedgerChanges {
             lost,
             false_rows: false_rows.iter().map(|&row| row.to_owned()).collect(),
             foreign,

@@ -3,8 +3,8 @@
 use csv::StringRecord;
 use strum::VariantArray;
 
-use super::columns::{Columns, memory_unit, verdict};
-use super::rows::{RowStatus, Verdict, classify};
+use super::columns::{ColumnPositions, memory_unit, verdict};
+use super::rows::{RowStatus, VerdictColumn, classify};
 use super::tsv;
 use crate::domain::{CommitId, DialectFormat, FailureClass, LedgerDialect, Number, Outcome, Record, Unit, one_line};
 
@@ -53,7 +53,7 @@ impl<'a> Entry<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RowFormat {
     pub(super) header: Vec<String>,
-    pub(super) columns: Columns,
+    pub(super) columns: ColumnPositions,
     dialect: LedgerDialect,
     upper_case: bool,
     digits: usize,
@@ -66,7 +66,7 @@ impl RowFormat {
         let DialectFormat { commit, digits, .. } = dialect.format();
         RowFormat {
             header: [commit, metric, "memory_gb", "status", "description"].map(str::to_owned).to_vec(),
-            columns: Columns {
+            columns: ColumnPositions {
                 commit: Some(0),
                 metric: Some(1),
                 memory: Some(2),
@@ -85,7 +85,7 @@ impl RowFormat {
     /// The words, their case and the length of a hash are those of most of its rows, else those of its header.
     pub(super) fn continued(
         header: &[&str],
-        columns: Columns,
+        columns: ColumnPositions,
         rows: impl Iterator<Item = StringRecord>,
         line_end: &'static str,
     ) -> Self {
@@ -102,7 +102,7 @@ impl RowFormat {
                 for (dialect, count) in &mut votes {
                     *count += usize::from(dialect.format().words.contains(&folded.as_str()));
                 }
-                if classify(status, Verdict::Word) != RowStatus::Other {
+                if classify(status, VerdictColumn::Word) != RowStatus::Other {
                     upper += usize::from(status.to_uppercase() == status);
                     lower += usize::from(status.to_uppercase() != status);
                 }
@@ -154,8 +154,8 @@ impl RowFormat {
     }
 
     /// Returns the kind of the verdict's column.
-    pub(super) fn verdict(&self) -> Verdict {
-        self.columns.status.map_or(Verdict::Word, |column| verdict(&self.header[column]))
+    pub(super) fn verdict(&self) -> VerdictColumn {
+        self.columns.status.map_or(VerdictColumn::Word, |column| verdict(&self.header[column]))
     }
 
     /// Returns whether the experiment needs no row. If an earlier version wrote one, it stays.
@@ -206,7 +206,7 @@ impl RowFormat {
         let flag = self.columns.status.map(|column| self.header[column].to_lowercase());
         let kept = outcome == Outcome::Keep;
         match flag.as_deref() {
-            Some(name) if verdict(name) == Verdict::Flag => match name {
+            Some(name) if verdict(name) == VerdictColumn::Flag => match name {
                 "kept" => kept.to_string(),
                 _ => u8::from(kept).to_string(),
             },

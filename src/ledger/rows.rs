@@ -21,7 +21,7 @@ pub(super) const WORD_SHOWN: usize = 40;
 
 /// The caller's choices for reading a ledger; the rest is read or assumed.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Said<'a> {
+pub struct ReadOptions<'a> {
     /// The metric's column, or its number from 1 where there is no header.
     pub metric: Option<&'a str>,
     /// Which way is better.
@@ -351,7 +351,7 @@ const PREFIXES: &[(&str, RowStatus)] = &[
 
 /// The kind of column that contains the verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum VerdictColumn {
     /// Words.
     #[default]
     Word,
@@ -370,17 +370,18 @@ const NO: &[&str] = &["0", "false", "no", "n"];
 /// Returns whether a cell says that a result is wrong.
 pub(super) fn says_wrong(cell: &str) -> bool {
     let is = |word: &&str| cell.trim().eq_ignore_ascii_case(word);
-    NO.iter().chain(&["incorrect", "invalid", "wrong"]).any(is) || classify(cell, Verdict::Word) == RowStatus::Crash
+    NO.iter().chain(&["incorrect", "invalid", "wrong"]).any(is)
+        || classify(cell, VerdictColumn::Word) == RowStatus::Crash
 }
 
 /// Reads a verdict; letter case does not matter, nor what stands around the word (`discard_wallclock`, `✅ keep`).
-pub(super) fn classify(cell: &str, verdict: Verdict) -> RowStatus {
+pub(super) fn classify(cell: &str, verdict: VerdictColumn) -> RowStatus {
     let cell = cell.trim();
     if let Some((_, status)) = PREFIXES.iter().find(|(prefix, _)| cell.starts_with(prefix)) {
         return *status;
     }
     let is = |word: &str, known: &[&str]| known.iter().any(|known| word.eq_ignore_ascii_case(known));
-    if verdict == Verdict::Flag {
+    if verdict == VerdictColumn::Flag {
         if is(cell, YES) {
             return RowStatus::Keep;
         }
@@ -388,7 +389,7 @@ pub(super) fn classify(cell: &str, verdict: Verdict) -> RowStatus {
             return RowStatus::Discard;
         }
     }
-    if verdict == Verdict::Check && is(cell, YES) {
+    if verdict == VerdictColumn::Check && is(cell, YES) {
         return RowStatus::Finished;
     }
     if let Some(outcome) = LedgerDialect::outcome_of(cell) {
@@ -397,7 +398,7 @@ pub(super) fn classify(cell: &str, verdict: Verdict) -> RowStatus {
     let first = |cell: &str| {
         let word = cell.trim_start_matches(|c: char| !c.is_alphanumeric());
         let word = &word[..word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len())];
-        let known = |usual, wide| is(word, usual) || (verdict == Verdict::WideWord && is(word, wide));
+        let known = |usual, wide| is(word, usual) || (verdict == VerdictColumn::WideWord && is(word, wide));
         WORDS.iter().find(|(_, usual, wide)| known(usual, wide)).map(|(status, ..)| *status)
     };
     match first(cell) {
@@ -426,10 +427,10 @@ mod tests {
     use super::*;
     use crate::domain::Outcome;
     use crate::domain::Outcome::{Crash, Discard, Keep};
-    use crate::ledger::{Said, read};
+    use crate::ledger::{ReadOptions, read};
 
     fn outcomes(text: &str) -> Vec<Outcome> {
-        read(text.as_bytes(), &Said::default()).outcomes().into_iter().map(|(_, outcome)| outcome).collect()
+        read(text.as_bytes(), &ReadOptions::default()).outcomes().into_iter().map(|(_, outcome)| outcome).collect()
     }
 
     #[test]
@@ -482,18 +483,21 @@ mod tests {
             ("1", Other),
             ("", Other),
         ] {
-            assert_eq!(classify(cell, Verdict::Word), status, "{cell}");
+            assert_eq!(classify(cell, VerdictColumn::Word), status, "{cell}");
         }
         for dialect in LedgerDialect::VARIANTS {
-            assert_eq!(dialect.format().words.map(|word| classify(word, Verdict::Word)), [Keep, Discard, Crash]);
+            assert_eq!(dialect.format().words.map(|word| classify(word, VerdictColumn::Word)), [Keep, Discard, Crash]);
         }
-        assert_eq!(classify("1", Verdict::Flag), Keep);
-        assert_eq!(classify("False", Verdict::Flag), Discard);
-        assert_eq!(classify("pending", Verdict::Flag), Other);
-        assert_eq!(classify("Accepted", Verdict::WideWord), Keep);
-        assert_eq!(classify("error: exit 1", Verdict::WideWord), Crash);
-        assert_eq!(classify("running", Verdict::WideWord), Other);
-        assert_eq!([classify("true", Verdict::Check), classify("false", Verdict::Check)], [Finished, Other]);
+        assert_eq!(classify("1", VerdictColumn::Flag), Keep);
+        assert_eq!(classify("False", VerdictColumn::Flag), Discard);
+        assert_eq!(classify("pending", VerdictColumn::Flag), Other);
+        assert_eq!(classify("Accepted", VerdictColumn::WideWord), Keep);
+        assert_eq!(classify("error: exit 1", VerdictColumn::WideWord), Crash);
+        assert_eq!(classify("running", VerdictColumn::WideWord), Other);
+        assert_eq!(
+            [classify("true", VerdictColumn::Check), classify("false", VerdictColumn::Check)],
+            [Finished, Other]
+        );
         let wrong =
             ["false", "0", "No", "incorrect", "FAILED", "correctness_fail", "true", "1", "PASS", ""].map(says_wrong);
         assert_eq!(wrong, [true, true, true, true, true, true, false, false, false, false]);

@@ -1,11 +1,11 @@
 //! Finds the columns of a ledger's table by its header or by its cells.
 
 use super::columns::{
-    CHECKS, Columns, DIRECTION, NAME, STATUS, SWEPT, VALUE, is_nothing, is_scaled, is_weak, is_without_unit, memory,
-    memory_unit, metric_assumed, named, number, quantity, verdict,
+    CHECKS, ColumnPositions, DIRECTION, NAME, STATUS, SWEPT, VALUE, is_nothing, is_scaled, is_weak, is_without_unit,
+    memory, memory_unit, metric_assumed, named, number, quantity, verdict,
 };
-use super::rows::{RowStatus, Verdict, classify};
-use super::table::{Form, Line, Lines};
+use super::rows::{RowStatus, VerdictColumn, classify};
+use super::table::{Form, TableLine, TableLines};
 use super::text::Cells;
 use crate::domain::{Direction, Number, Unit, plain_name};
 
@@ -26,8 +26,8 @@ pub(super) struct Shape {
     pub(super) header: Vec<String>,
     /// Number of cells in a row.
     pub(super) width: usize,
-    pub(super) columns: Columns,
-    pub(super) verdict: Verdict,
+    pub(super) columns: ColumnPositions,
+    pub(super) verdict: VerdictColumn,
     /// GiB unless something says otherwise.
     pub(super) memory_unit: Option<Unit>,
     /// The number of the metric in whose unit the others are: the first with a unit, else the first.
@@ -48,8 +48,8 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn find(text: &str, form: Form, metric: Option<&str>, assumed: &mut Vec<String>) -> Self {
-        let mut lines = Lines::new(text, form);
-        let mut line = Line::default();
+        let mut lines = TableLines::new(text, form);
+        let mut line = TableLine::default();
         if !lines.read(&mut line) {
             assumed.push("it has neither a header nor a row".to_owned());
         }
@@ -58,7 +58,7 @@ impl Shape {
         lines.width = Some(width);
         let comment = lines.comment_cells().filter(|(_, cells)| cells.len() == width);
         let has_header = first.iter().all(|cell| number(cell).is_none());
-        let mut sample = Sample { rows: Vec::new() };
+        let mut sample = SampleRows { rows: Vec::new() };
         if !has_header {
             sample.rows.push(line.cells.clone());
         }
@@ -74,7 +74,7 @@ impl Shape {
         }
         if let Some((number, cells)) = comment {
             let names: Vec<String> = cells.iter().map(|cell| cell.trim().to_owned()).collect();
-            let Columns { commit, status, .. } = Columns::by_name(&names, None);
+            let ColumnPositions { commit, status, .. } = ColumnPositions::by_name(&names, None);
             if commit.or(status).is_some() {
                 assumed.push(format!(
                     "the comment in line {number} is the header; a first line without a number says otherwise"
@@ -91,7 +91,7 @@ impl Shape {
         wanted: Option<&str>,
         config: Option<&str>,
         header: Vec<String>,
-        sample: &Sample<'_>,
+        sample: &SampleRows<'_>,
         assumed: &mut Vec<String>,
     ) -> Self {
         // The field `metric` holds the number of the metric that a config line names.
@@ -104,7 +104,7 @@ impl Shape {
     }
 
     /// Finds the unit of the metric.
-    fn with_units(self, sample: &Sample<'_>) -> Self {
+    fn with_units(self, sample: &SampleRows<'_>) -> Self {
         let Some(column) = self.columns.metric else { return self };
         let numbers: Vec<Number> = sample.cells(column).filter_map(quantity).collect();
         let has_unit = |number: &&Number| number.unit.as_ref().is_some_and(|unit| !unit.is_percent());
@@ -114,10 +114,10 @@ impl Shape {
     }
 
     /// Finds the columns by their names, and by what stands in them where names do not tell.
-    fn with_header(self, header: Vec<String>, sample: &Sample<'_>, assumed: &mut Vec<String>) -> Self {
+    fn with_header(self, header: Vec<String>, sample: &SampleRows<'_>, assumed: &mut Vec<String>) -> Self {
         let is_json = matches!(self.form, Form::JsonLines | Form::JsonArray);
         let what = if is_json { "field" } else { "column" };
-        let mut columns = Columns::by_name(&header, self.metric.as_deref());
+        let mut columns = ColumnPositions::by_name(&header, self.metric.as_deref());
         columns.status = sample.verdict_column(&header);
         let checks: Vec<usize> = named(&header, &CHECKS);
         let swept = named(&header, SWEPT);
@@ -187,7 +187,7 @@ impl Shape {
             }
         }
         Shape {
-            verdict: columns.status.map_or(Verdict::Word, |column| verdict(&header[column])),
+            verdict: columns.status.map_or(VerdictColumn::Word, |column| verdict(&header[column])),
             memory_unit: unit,
             header,
             checks: checks.into_iter().filter(|column| columns.metric != Some(*column)).collect(),
@@ -200,15 +200,15 @@ impl Shape {
     }
 
     /// Finds the columns by what stands in them. The metric may be said as the number of its column, from 1.
-    fn without_header(self, sample: &Sample<'_>, assumed: &mut Vec<String>) -> Self {
+    fn without_header(self, sample: &SampleRows<'_>, assumed: &mut Vec<String>) -> Self {
         let width = self.width;
-        let is_verdict = |cell: &str| classify(cell, Verdict::Word).is_verdict();
+        let is_verdict = |cell: &str| classify(cell, VerdictColumn::Word).is_verdict();
         let status = (0..width).find(|&column| sample.mostly(&is_verdict, column));
-        let mut columns = Columns { status, ..Columns::default() };
+        let mut columns = ColumnPositions { status, ..ColumnPositions::default() };
         let said =
             self.metric.as_deref().and_then(|name| name.parse().ok()).filter(|number| (1..=width).contains(number));
         if said.is_none() && width == KARPATHY.len() && status == Some(3) && sample.mostly(&is_number, 1) {
-            columns = Columns::by_name(&KARPATHY, Some("metric"));
+            columns = ColumnPositions::by_name(&KARPATHY, Some("metric"));
             assumed.push(format!(
                 "the columns are {}, as there is no header; a first line of names says otherwise",
                 KARPATHY.join(", ")
@@ -236,7 +236,7 @@ impl Shape {
 
     /// The columns that were found, as what and name.
     pub(super) fn found(&self) -> Vec<(&'static str, String)> {
-        let Columns { commit, metric, memory, status, description } = self.columns;
+        let ColumnPositions { commit, metric, memory, status, description } = self.columns;
         let roles = [
             ("commit", commit),
             ("metric", metric),
@@ -259,7 +259,7 @@ fn is_hash(cell: &str) -> bool {
 }
 
 /// The columns of the rows' metrics and of their values, and the name that counts, where rows name their metric themselves.
-fn named_in_rows(wanted: Option<&str>, header: &[String], sample: &Sample<'_>) -> Option<(usize, usize, String)> {
+fn named_in_rows(wanted: Option<&str>, header: &[String], sample: &SampleRows<'_>) -> Option<(usize, usize, String)> {
     let value = named(header, VALUE).into_iter().find(|&column| sample.any(&is_number, column))?;
     named(header, NAME).into_iter().find_map(|column| {
         let mut names: Vec<&str> = sample.cells(column).filter(|cell| !is_number(cell)).collect();
@@ -268,18 +268,18 @@ fn named_in_rows(wanted: Option<&str>, header: &[String], sample: &Sample<'_>) -
         names.dedup();
         // Names of metrics come again, names of runs do not.
         let is_of_metrics = plain_name(&header[column]).starts_with("metric") || names.len() * 2 <= count;
-        let likely = || Columns::default().likely_metric(&names, |_| true).map_or(0, |(place, _)| place);
+        let likely = || ColumnPositions::default().likely_metric(&names, |_| true).map_or(0, |(place, _)| place);
         let place = wanted.map_or_else(|| Some(likely()), |wanted| names.iter().position(|name| *name == wanted))?;
         Some((column, value, (*names.get(place).filter(|_| is_of_metrics)?).to_owned()))
     })
 }
 
 /// The first well-formed rows.
-pub(super) struct Sample<'a> {
+pub(super) struct SampleRows<'a> {
     pub(super) rows: Vec<Cells<'a>>,
 }
 
-impl Sample<'_> {
+impl SampleRows<'_> {
     /// The cells of a column that are not blank.
     fn cells(&self, column: usize) -> impl Iterator<Item = &str> {
         let cells = self.rows.iter().filter_map(move |row| row.get(column));
@@ -314,15 +314,16 @@ impl Sample<'_> {
         let is_of = |cell: &str, verdict| matches!(classify(cell, verdict), RowStatus::Keep | RowStatus::Discard);
         let says = |column: &usize| {
             let verdict = match verdict(&header[*column]) {
-                Verdict::Word => Verdict::WideWord,
+                VerdictColumn::Word => VerdictColumn::WideWord,
                 other => other,
             };
             self.cells(*column).any(|cell| is_of(cell, verdict))
         };
         let says_only = |column: &usize| {
-            let is_word =
-                |cell: &str| cell.chars().all(char::is_alphabetic) && classify(cell, Verdict::WideWord).is_verdict();
-            self.cells(*column).any(|cell| is_of(cell, Verdict::WideWord)) && self.cells(*column).all(is_word)
+            let is_word = |cell: &str| {
+                cell.chars().all(char::is_alphabetic) && classify(cell, VerdictColumn::WideWord).is_verdict()
+            };
+            self.cells(*column).any(|cell| is_of(cell, VerdictColumn::WideWord)) && self.cells(*column).all(is_word)
         };
         named.iter().copied().find(says).or_else(|| (0..header.len()).find(says_only)).or(named.first().copied())
     }

@@ -89,7 +89,7 @@ pub(super) fn is_comment(line: &str) -> bool {
 
 /// A line of cells that is neither blank nor a comment.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Line<'a> {
+pub(super) struct TableLine<'a> {
     /// The line in the file at which it begins, from 1.
     pub(super) number: u32,
     pub(super) cells: Cells<'a>,
@@ -97,7 +97,7 @@ pub(super) struct Line<'a> {
 
 /// The lines of a table, one after the other.
 #[derive(Debug, Clone)]
-pub(super) struct Lines<'a> {
+pub(super) struct TableLines<'a> {
     lines: TextLines<'a>,
     /// Lines that were looked at and are still to be given, with their numbers.
     ahead: VecDeque<(u32, &'a str)>,
@@ -114,7 +114,7 @@ pub(super) struct Lines<'a> {
     pub(super) prose: u32,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> TableLines<'a> {
     pub(super) fn new(text: &'a str, form: Form) -> Self {
         let (mut lines, mut prose) = (TextLines::new(text), 0);
         // The header of a Markdown table is in front of its first rule, whatever bars prose has.
@@ -122,7 +122,7 @@ impl<'a> Lines<'a> {
         for line in (1..rule).map_while(|_| lines.next()) {
             prose += u32::from(!line.trim().is_empty() && !is_comment(line));
         }
-        Lines {
+        TableLines {
             lines,
             ahead: VecDeque::new(),
             form,
@@ -135,7 +135,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Reads the next line of cells into `line`; false at the end.
-    pub(super) fn read(&mut self, line: &mut Line<'a>) -> bool {
+    pub(super) fn read(&mut self, line: &mut TableLine<'a>) -> bool {
         while let Some((number, text)) = self.next_line() {
             // `# | time` is a header without a first bar.
             if is_comment(text) && !(self.form == Form::Markdown && text.contains('|')) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
-use super::mentions::Found;
+use super::mentions::MetricMention;
 use super::number::whole;
 use crate::domain::{Unit, few};
 
@@ -69,7 +69,7 @@ fn is_table(path: &Path) -> bool {
 /// # Errors
 ///
 /// The file is no JSON, the place does not exist or has no number.
-pub fn metric_file(path: &Path, text: &[u8], place: &str, name: &str) -> Result<Found, MetricFileError> {
+pub fn metric_file(path: &Path, text: &[u8], place: &str, name: &str) -> Result<MetricMention, MetricFileError> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     if is_table(path) {
         return in_column(text, place, name);
@@ -105,7 +105,7 @@ pub fn place_of(path: &Path, text: &[u8], name: &str) -> Option<String> {
     pointer_to(&read(text).or_else(|| read(line))?, name, DEEPEST)
 }
 
-fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<Found, MetricFileError> {
+fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<MetricMention, MetricFileError> {
     let mut value: &RawValue = serde_json::from_slice(json).map_err(MetricFileError::Syntax)?;
     if !pointer.is_empty() && !pointer.starts_with('/') {
         return Err(MetricFileError::Pointer(pointer.to_owned()));
@@ -133,7 +133,7 @@ fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<Found, MetricFi
     number(pointer, &read(value).unwrap_or_else(|| value.get().to_owned()), unit)
 }
 
-fn in_column(text: &[u8], place: &str, name: &str) -> Result<Found, MetricFileError> {
+fn in_column(text: &[u8], place: &str, name: &str) -> Result<MetricMention, MetricFileError> {
     let header = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let delimiter = [b'\t', b','].into_iter().find(|sign| header.contains(sign)).unwrap_or(b';');
     let mut table =
@@ -149,7 +149,7 @@ fn in_column(text: &[u8], place: &str, name: &str) -> Result<Found, MetricFileEr
     number(wanted, &String::from_utf8_lossy(&last), None)
 }
 
-fn number(place: &str, text: &str, unit: Option<String>) -> Result<Found, MetricFileError> {
+fn number(place: &str, text: &str, unit: Option<String>) -> Result<MetricMention, MetricFileError> {
     whole(text.as_bytes())
         .map(|value| value.with_unit(unit.map(|unit| Unit::new(&unit))).into())
         .ok_or_else(|| MetricFileError::NotANumber { place: place.to_owned(), found: text.chars().take(60).collect() })
@@ -212,8 +212,8 @@ mod tests {
 
     fn raw_of(file: &str, text: &str, place: &str) -> String {
         match metric_file(Path::new(file), text.as_bytes(), place, "val_loss") {
-            Ok(Found::Number(number)) => number.raw,
-            Ok(Found::NotFinite(raw)) => format!("not finite: {raw}"),
+            Ok(MetricMention::Number(number)) => number.raw,
+            Ok(MetricMention::NotFinite(raw)) => format!("not finite: {raw}"),
             Err(error) => format!("error: {error}"),
         }
     }
@@ -285,7 +285,7 @@ mod tests {
         ] {
             let found = metric_file(Path::new("m.json"), json.as_bytes(), place, "val_loss");
             assert!(
-                matches!(&found, Ok(Found::Number(number)) if format!("{number:#}") == expected),
+                matches!(&found, Ok(MetricMention::Number(number)) if format!("{number:#}") == expected),
                 "{json}: {found:?}"
             );
         }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::name::{LEFT, RIGHT, Reading, is_between, is_blank, is_decoration, is_stale, reading_between};
 use super::number::{Value, whole};
-use super::standing::{Extent, Process, Standing};
+use super::standing::{Extent, Extents, Process};
 use crate::domain::{COMPOSITE, MetricSource, MetricSpec, Number, PartOf, Unit, few, nearest};
 
 /// Names of memory; the first one's unit is the result's.
@@ -55,7 +55,7 @@ impl Mention {
         let Some(name) = self.name else { return self.claims };
         not_finite.retain(|known| *known != name);
         match self.claims.found() {
-            Some(Found::Number(number)) => match metrics.iter_mut().find(|(known, _)| *known == name) {
+            Some(MetricMention::Number(number)) => match metrics.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, known)) => known.clone_from(number),
                 None => metrics.push((name, number.clone())),
             },
@@ -151,8 +151,8 @@ const MOST_PROCESSES: usize = 64;
 
 /// The mentions of one process.
 #[derive(Debug, Clone, Default)]
-struct Claim {
-    last: Option<Found>,
+struct ProcessMentions {
+    last: Option<MetricMention>,
     /// True if the last one is of a part.
     is_part: bool,
     /// The last part.
@@ -160,28 +160,34 @@ struct Claim {
     /// True if there are several parts.
     has_parts: bool,
     /// The last mention of the whole run that counts before those of parts.
-    whole: Option<Found>,
+    whole: Option<MetricMention>,
     /// The last finite number of the whole run.
     finite: Option<Number>,
     /// The last finite number of a part.
     finite_part: Option<Number>,
 }
 
-impl Claim {
-    fn of(extent: Extent, value: Value) -> Claim {
+impl ProcessMentions {
+    fn of(extent: Extent, value: Value) -> ProcessMentions {
         let finite = if let Value::Finite(number) = &value { Some(number.clone()) } else { None };
-        let found = Found::from(value);
+        let found = MetricMention::from(value);
         match extent {
-            Extent::Whole => Claim { last: Some(found.clone()), whole: Some(found), finite, ..Claim::default() },
-            Extent::SoFar => Claim { last: Some(found), finite, ..Claim::default() },
-            Extent::Derived => Claim { whole: Some(found), ..Claim::default() },
-            Extent::Part(part) => {
-                Claim { last: Some(found), is_part: true, part: Some(part), finite_part: finite, ..Claim::default() }
+            Extent::Whole => {
+                ProcessMentions { last: Some(found.clone()), whole: Some(found), finite, ..ProcessMentions::default() }
             }
+            Extent::SoFar => ProcessMentions { last: Some(found), finite, ..ProcessMentions::default() },
+            Extent::Derived => ProcessMentions { whole: Some(found), ..ProcessMentions::default() },
+            Extent::Part(part) => ProcessMentions {
+                last: Some(found),
+                is_part: true,
+                part: Some(part),
+                finite_part: finite,
+                ..ProcessMentions::default()
+            },
         }
     }
 
-    fn put_before(&mut self, earlier: Claim) {
+    fn put_before(&mut self, earlier: ProcessMentions) {
         if self.last.is_none() {
             (self.last, self.is_part) = (earlier.last, earlier.is_part);
         }
@@ -201,7 +207,7 @@ impl Claim {
         self.last.is_some() && (!self.is_part || self.whole.is_some())
     }
 
-    fn found(&self) -> Option<&Found> {
+    fn found(&self) -> Option<&MetricMention> {
         self.whole.as_ref().filter(|_| self.is_part).or(self.last.as_ref())
     }
 }
@@ -209,13 +215,13 @@ impl Claim {
 /// The mentions of all processes, as far as they can count.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    main: Claim,
+    main: ProcessMentions,
     /// The same, with lines that have a field such as `rank=16`. They count unless a line has `rank=0`.
-    all: Claim,
+    all: ProcessMentions,
     /// The lowest number of such a field.
     lowest: Option<u32>,
     /// Those of other processes, the last one first.
-    others: Vec<(Process, Claim)>,
+    others: Vec<(Process, ProcessMentions)>,
     /// The one of these that printed first.
     first: Option<Process>,
     /// The numbers of the last mention that can mean any of several.
@@ -227,11 +233,11 @@ impl Claims {
         match reading {
             Reading::Several(several) => Claims { several, ..Claims::default() },
             Reading::Value(standing, value) => {
-                let claim = Claim::of(standing.extent, value);
+                let claim = ProcessMentions::of(standing.extent, value);
                 match standing.process {
                     Process::Main => Claims { main: claim.clone(), all: claim, ..Claims::default() },
                     Process::Field(rank) => {
-                        let main = if rank == 0 { claim.clone() } else { Claim::default() };
+                        let main = if rank == 0 { claim.clone() } else { ProcessMentions::default() };
                         Claims { main, all: claim, lowest: Some(rank), ..Claims::default() }
                     }
                     other => Claims { others: vec![(other, claim)], first: Some(other), ..Claims::default() },
@@ -264,12 +270,12 @@ impl Claims {
     }
 
     /// The mentions of rank 0 and of lines that name no process.
-    fn main(&self) -> &Claim {
+    fn main(&self) -> &ProcessMentions {
         if self.lowest == Some(0) { &self.main } else { &self.all }
     }
 
     /// The claim that counts: rank 0, else the lowest rank, else the process that printed first.
-    fn chosen(&self) -> &Claim {
+    fn chosen(&self) -> &ProcessMentions {
         let of = |process: Option<Process>| self.others.iter().find(|(other, _)| Some(*other) == process);
         let rank = || self.others.iter().filter(|(it, _)| matches!(it, Process::Rank(_))).min_by_key(|(it, _)| *it);
         let other = || rank().or_else(|| of(self.first)).or(self.others.last()).map(|(_, claim)| claim);
@@ -277,7 +283,7 @@ impl Claims {
         Some(main).filter(|main| main.last.is_some()).or_else(other).unwrap_or(main)
     }
 
-    pub(super) fn found(&self) -> Option<&Found> {
+    pub(super) fn found(&self) -> Option<&MetricMention> {
         self.chosen().found()
     }
 
@@ -353,18 +359,18 @@ fn is_in_call(left: &str) -> bool {
 /// The value in the last mention of the metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Found {
+pub enum MetricMention {
     /// A finite number.
     Number(Number),
     /// `nan`, `inf` or a number too large or too small for a double, as it was written.
     NotFinite(String),
 }
 
-impl From<Value> for Found {
+impl From<Value> for MetricMention {
     fn from(value: Value) -> Self {
         match value {
-            Value::Finite(number) => Found::Number(number),
-            Value::NotFinite(raw) => Found::NotFinite(raw),
+            Value::Finite(number) => MetricMention::Number(number),
+            Value::NotFinite(raw) => MetricMention::NotFinite(raw),
         }
     }
 }
@@ -465,7 +471,7 @@ impl Search {
                         .filter(|found| found.get(0).is_some_and(|all| range.contains(&(start + all.start()))))
                         .filter_map(|found| whole(found.get(1)?.as_bytes()))
                         .collect();
-                    if values.into_iter().rev().any(|value| take(0, Reading::Value(Standing::WHOLE, value))) {
+                    if values.into_iter().rev().any(|value| take(0, Reading::Value(Extents::WHOLE, value))) {
                         return;
                     }
                     let Some(before) = start.checked_sub(1) else { return };

@@ -9,7 +9,7 @@
 use super::file::NAME_FIELDS;
 use super::mentions::{is_elsewhere, is_of_another_run, word_before};
 use super::number::{Value, next_char, value_at, whole};
-use super::standing::{Extent, Standing, aggregate_behind, before_aggregate, is_progress};
+use super::standing::{Extent, Extents, aggregate_behind, before_aggregate, is_progress};
 use crate::domain::{Unit, WordList, word_list};
 
 /// Number of bytes to check before a name.
@@ -22,7 +22,7 @@ pub(super) const RIGHT: usize = 256;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Reading {
     /// This value.
-    Value(Standing, Value),
+    Value(Extents, Value),
     /// Nothing, because any of these numbers can be meant.
     Several(Vec<String>),
 }
@@ -39,7 +39,7 @@ impl Reading {
 
 /// The way in which a number is tied to its name.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Form {
+enum NumberForm {
     /// `name=1` and `name:1`.
     Tight,
     /// `name: 1`, `name = 1` and `name ..... 1`.
@@ -57,13 +57,13 @@ enum Form {
 pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) -> Option<Reading> {
     let left = String::from_utf8_lossy(left);
     if let Some(value) = value_of_fields(&left, right, cut) {
-        return Some(Reading::Value(Standing::of(&left, &String::from_utf8_lossy(right), None), value));
+        return Some(Reading::Value(Extents::of(&left, &String::from_utf8_lossy(right), None), value));
     }
     let is_unit = Unit::is_name(name);
     let behind = aggregate_behind(right);
     let right_of_name = right;
     let right = &right[behind.as_ref().map_or(0, |(length, _)| *length)..];
-    let found = form(right).filter(|(form, _)| *form != Form::Juxtaposed || !is_unit);
+    let found = form(right).filter(|(form, _)| *form != NumberForm::Juxtaposed || !is_unit);
     let valued = found.and_then(|(form, at)| Some((form, &right[at..], value_at(&right[at..])?)));
     let Some((form, text, (value, length))) = valued else {
         return if is_unit { reading_before(&left, right_of_name) } else { None };
@@ -81,9 +81,9 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
         Some(_) => is_final(before.unwrap_or(&left)),
     };
     let named = behind.map(|(_, extent)| extent).or(before.map(|_| Extent::Whole));
-    let numbers = if form == Form::Juxtaposed { bare_numbers(text) } else { Vec::new() };
+    let numbers = if form == NumberForm::Juxtaposed { bare_numbers(text) } else { Vec::new() };
     counts.then(|| match numbers.len() {
-        0 | 1 => Reading::Value(Standing::of(&left, &String::from_utf8_lossy(rest), named), value),
+        0 | 1 => Reading::Value(Extents::of(&left, &String::from_utf8_lossy(rest), named), value),
         _ => Reading::Several(numbers),
     })
 }
@@ -128,7 +128,7 @@ fn reading_before(left: &str, right: &[u8]) -> Option<Reading> {
     let value = whole(&text.as_bytes()[start..])?;
     let counts = !is_longer && !before.ends_with(char::is_alphanumeric) && !is_elsewhere(before);
     (counts && !is_of_another_run(before))
-        .then(|| Reading::Value(Standing::of(before, &String::from_utf8_lossy(right), None), value))
+        .then(|| Reading::Value(Extents::of(before, &String::from_utf8_lossy(right), None), value))
 }
 
 /// The numbers at the start of `text`, with only blanks between them.
@@ -141,7 +141,7 @@ fn bare_numbers(text: &[u8]) -> Vec<String> {
 }
 
 /// Finds what ties the number to the name, and where the number begins.
-fn form(right: &[u8]) -> Option<(Form, usize)> {
+fn form(right: &[u8]) -> Option<(NumberForm, usize)> {
     let mut at = right.iter().take(4).take_while(|&&byte| is_decoration(char::from(byte))).count();
     let (before, is_led) = leader(&right[at..]);
     at += before;
@@ -151,16 +151,16 @@ fn form(right: &[u8]) -> Option<(Form, usize)> {
         '=' if rest.starts_with(b"==") || rest.starts_with(b"=>") => 2,
         ':' | '=' => 1,
         '：' => '：'.len_utf8(),
-        _ if is_led => return Some((Form::Spaced, at)),
+        _ if is_led => return Some((NumberForm::Spaced, at)),
         bar @ ('|' | '│' | '┃') if before > 0 => {
             let bar = bar.len_utf8();
             let after = blanks(&rest[bar..]);
-            return (after > 0).then_some((Form::Cell, at + bar + after));
+            return (after > 0).then_some((NumberForm::Cell, at + bar + after));
         }
-        _ => return (before > 0).then_some((Form::Juxtaposed, at)),
+        _ => return (before > 0).then_some((NumberForm::Juxtaposed, at)),
     };
     let after = blanks(&rest[sign..]);
-    let form = if before == 0 && after == 0 { Form::Tight } else { Form::Spaced };
+    let form = if before == 0 && after == 0 { NumberForm::Tight } else { NumberForm::Spaced };
     Some((form, at + sign + after))
 }
 
@@ -178,17 +178,17 @@ fn leads_on(rest: &[u8]) -> bool {
     rest.starts_with(b"->") || rest.starts_with(b"=>") || rest.starts_with("→".as_bytes())
 }
 
-fn stands_alone(name: &str, text: &str, form: Form) -> bool {
+fn stands_alone(name: &str, text: &str, form: NumberForm) -> bool {
     if is_elsewhere(text) {
         return false;
     }
     let bare = text.trim_end_matches(is_decoration);
     let quoted = bare.len() < text.len();
-    let Some(last) = bare.chars().next_back() else { return form != Form::Cell };
+    let Some(last) = bare.chars().next_back() else { return form != NumberForm::Cell };
     if is_blank(last) {
         return after_blank(name, bare.trim_end_matches(is_blank), form);
     }
-    if form == Form::Cell {
+    if form == NumberForm::Cell {
         return matches!(last, '|' | '│' | '┃');
     }
     if last.is_alphanumeric() {
@@ -200,10 +200,10 @@ fn stands_alone(name: &str, text: &str, form: Form) -> bool {
 }
 
 /// Returns whether a name counts if only blanks separate it from `before`.
-fn after_blank(name: &str, before: &str, form: Form) -> bool {
+fn after_blank(name: &str, before: &str, form: NumberForm) -> bool {
     let before = before.trim_end_matches(is_decoration);
-    let Some(last) = before.chars().next_back() else { return form != Form::Cell };
-    if form == Form::Cell {
+    let Some(last) = before.chars().next_back() else { return form != NumberForm::Cell };
+    if form == NumberForm::Cell {
         return matches!(last, '|' | '│' | '┃');
     }
     if !last.is_alphanumeric() && last != '_' && last != '%' {
@@ -228,7 +228,7 @@ fn after_blank(name: &str, before: &str, form: Form) -> bool {
     // The word may begin a longer name of plain words, but none that is an identifier.
     let is_identifier = |text: &str| text.contains(['_', '/', '.']);
     let joins = token.contains(['/', '.']) || (is_behind_value && counts_value(token));
-    joins || (is_identifier(name) && (is_identifier(token) || is_behind_value || form == Form::Tight))
+    joins || (is_identifier(name) && (is_identifier(token) || is_behind_value || form == NumberForm::Tight))
 }
 
 /// The last run of characters without blanks and brackets.

@@ -6,7 +6,7 @@ use memchr::{memchr2, memrchr2};
 use serde::{Deserialize, Serialize};
 
 use super::clean::{Cleaner, Decoder};
-use super::mentions::{Found, Mentions, PatternError};
+use super::mentions::{Mentions, MetricMention, PatternError};
 use super::summary::{KEPT, last_lines_of, pairs, plain_text, shown};
 use crate::domain::{Composite, MetricSpec, Number, PartOf};
 
@@ -24,7 +24,7 @@ const OVERLAP: usize = 16 * 1024;
 pub struct LogSummary {
     /// The value in the last mention of the metric; absent if there is none. For a metric in a file, the caller sets it with
     /// [`metric_file`](super::metric_file).
-    pub found: Option<Found>,
+    pub found: Option<MetricMention>,
     /// What that value is of, if not of the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<PartOf>,

@@ -36,8 +36,8 @@ fn cleaned(spec: &MetricSpec, log: &[u8]) -> LogSummary {
 
 fn raw(summary: &LogSummary) -> Option<&str> {
     match summary.found.as_ref()? {
-        Found::Number(number) => Some(&number.raw),
-        Found::NotFinite(raw) => Some(raw),
+        MetricMention::Number(number) => Some(&number.raw),
+        MetricMention::NotFinite(raw) => Some(raw),
     }
 }
 
@@ -46,7 +46,7 @@ fn the_last_mention_wins_also_when_it_is_not_finite() {
     let log = b"val_bpb: 1.5\nval_bpb: 1.25\n";
     assert_eq!(raw(&scan(&named("val_bpb"), &[log])), Some("1.25"));
     let summary = scan(&named("val_bpb"), &[log, b"val_bpb: nan\n"]);
-    assert_eq!(summary.found, Some(Found::NotFinite("nan".to_owned())));
+    assert_eq!(summary.found, Some(MetricMention::NotFinite("nan".to_owned())));
     assert!(summary.metrics.is_empty());
 }
 
@@ -376,7 +376,7 @@ proptest! {
     fn any_bytes_are_read_and_no_number_is_invented(log in proptest::collection::vec(any::<u8>(), 0..2000)) {
         let summary = scan(&named("a"), &[&log]);
         let printed = match &summary.found {
-            Some(Found::Number(Number { printed: Some(printed), .. })) => Some(printed.replace(',', "")),
+            Some(MetricMention::Number(Number { printed: Some(printed), .. })) => Some(printed.replace(',', "")),
             _ => raw(&summary).map(str::to_owned),
         };
         if let Some(printed) = printed {

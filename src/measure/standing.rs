@@ -4,7 +4,7 @@ use super::name::{AGGREGATES, LINKS, PARTS, PROCESSES, PROGRESS, contains, is_bl
 
 /// What a mention's number is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct Extents {
     pub(super) extent: Extent,
     pub(super) process: Process,
 }
@@ -35,19 +35,19 @@ pub(super) enum Process {
     Pid(u32),
 }
 
-impl Standing {
+impl Extents {
     /// Of a line that says nothing about it.
-    pub(super) const WHOLE: Standing = Standing { extent: Extent::Whole, process: Process::Main };
+    pub(super) const WHOLE: Extents = Extents { extent: Extent::Whole, process: Process::Main };
 
     /// Of a line that has `left` before the name and `right` behind the number. `named` is the extent that the words around the name
     /// give, if any do.
-    pub(super) fn of(left: &str, right: &str, named: Option<Extent>) -> Standing {
+    pub(super) fn of(left: &str, right: &str, named: Option<Extent>) -> Extents {
         let part = |it: &Labelled<'_>| Some(Extent::Part(format!("{} {}", it.word, it.number)));
         let by_field = |it: &Labelled<'_>| part(it).filter(|_| it.is_aside());
         let extent = labelled(left, &PARTS, part).or_else(|| labelled(right, &PARTS, by_field)).or(named);
         let is_step = || is_progress(left) || is_progress(right);
         let extent = extent.unwrap_or_else(|| if is_step() { Extent::SoFar } else { Extent::Whole });
-        Standing { extent, process: process(left, right) }
+        Extents { extent, process: process(left, right) }
     }
 }
 
@@ -214,14 +214,14 @@ mod tests {
             ("Task_4 | ", "task 4"),
             ("{\"fold\": 2, ", "fold 2"),
         ] {
-            assert_eq!(Standing::of(left, "", Some(Extent::Whole)).extent, Extent::Part(part.into()), "{left}");
+            assert_eq!(Extents::of(left, "", Some(Extent::Whole)).extent, Extent::Part(part.into()), "{left}");
         }
         for left in ["", "5 folds: ", "class loss 0.5 ", "task: 0.5 ", "unfold 3 ", "seeds 3 ", "num_class: 10 "] {
-            assert_eq!(Standing::of(left, "", None), Standing::WHOLE, "{left}");
+            assert_eq!(Extents::of(left, "", None), Extents::WHOLE, "{left}");
         }
-        assert_eq!(Standing::of("epoch 3 | ", "", None).extent, Extent::SoFar);
-        assert_eq!(Standing::of("{", ", \"step\": 5}", None).extent, Extent::SoFar);
-        assert_eq!(Standing::of("", " (epoch 5)", Some(Extent::Derived)).extent, Extent::Derived);
+        assert_eq!(Extents::of("epoch 3 | ", "", None).extent, Extent::SoFar);
+        assert_eq!(Extents::of("{", ", \"step\": 5}", None).extent, Extent::SoFar);
+        assert_eq!(Extents::of("", " (epoch 5)", Some(Extent::Derived)).extent, Extent::Derived);
     }
 
     #[test]
@@ -236,9 +236,9 @@ mod tests {
             (" in fold 3", None),
         ] {
             let extent = part.map_or(Extent::Whole, |part| Extent::Part(part.into()));
-            assert_eq!(Standing::of("", right, None).extent, extent, "{right}");
+            assert_eq!(Extents::of("", right, None).extent, extent, "{right}");
         }
-        let process = |right: &str| Standing::of("", right, None).process;
+        let process = |right: &str| Extents::of("", right, None).process;
         assert_eq!(process(" rank=1"), Process::Field(1));
         assert_eq!(process(", \"local_rank\": \"2\"}"), Process::Field(2));
         assert_eq!(process(" | gpu 1: 80 C"), Process::Main);
@@ -288,7 +288,7 @@ mod tests {
             ("rank 16 adapters ", Process::Main),
             ("frank 1: ", Process::Main),
         ] {
-            assert_eq!(Standing::of(left, "", None).process, process, "{left}");
+            assert_eq!(Extents::of(left, "", None).process, process, "{left}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::mentions::Found;
+use super::mentions::MetricMention;
 use super::scanner::LogSummary;
 use super::summary::{Evidence, ended_from_outside, evidence, excerpt, out_of_memory, without_report, worker_signal};
 use crate::domain::{COMPOSITE, Composite, Failure, FailureClass, Number, Record, Unit};
@@ -24,7 +24,7 @@ pub const EXCERPT_LINES: usize = 10;
 
 /// The end of a run, and its cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ending {
+pub struct RunEnd {
     /// Its exit status; absent when a signal ended it.
     pub exit: Option<i32>,
     /// The signal that ended it.
@@ -37,19 +37,19 @@ pub struct Ending {
     pub lost: bool,
 }
 
-impl Ending {
+impl RunEnd {
     /// Reads an exit status as a shell gives it: 129 to 192 are signals.
     pub fn from_status(status: i32) -> Self {
         if (129..=LAST_SIGNAL_STATUS).contains(&status) {
-            Ending { signal: Some(status - 128), ..Ending::default() }
+            RunEnd { signal: Some(status - 128), ..RunEnd::default() }
         } else {
-            Ending { exit: Some(status), ..Ending::default() }
+            RunEnd { exit: Some(status), ..RunEnd::default() }
         }
     }
 
     /// The signal, also one that a shell in between reported as a status.
     fn effective_signal(&self) -> Option<i32> {
-        self.signal.or_else(|| self.exit.and_then(|status| Ending::from_status(status).signal))
+        self.signal.or_else(|| self.exit.and_then(|status| RunEnd::from_status(status).signal))
     }
 }
 
@@ -65,7 +65,7 @@ pub struct Verdict {
 /// Judges a run.
 ///
 /// A run that failed has no number, whatever its log says. Words in the log are evidence only for a run that failed.
-pub fn judge(summary: &LogSummary, ending: &Ending) -> Verdict {
+pub fn judge(summary: &LogSummary, ending: &RunEnd) -> Verdict {
     let lines: Vec<&str> = summary.tail.lines().collect();
     let (class, shown) = match class(summary, ending, &lines) {
         Ok(number) => return Verdict { value: Some(number), failure: None },
@@ -79,18 +79,18 @@ pub fn judge(summary: &LogSummary, ending: &Ending) -> Verdict {
 
 /// The last number of a run that failed with this class after it: at its own deadline, or by a crash of its code. Absent
 /// for a run that memory or another process ended.
-pub fn partial<'a>(summary: &'a LogSummary, ending: &Ending, class: FailureClass) -> Option<&'a Number> {
+pub fn partial<'a>(summary: &'a LogSummary, ending: &RunEnd, class: FailureClass) -> Option<&'a Number> {
     use FailureClass::{Crash, ImportError, SyntaxError, Timeout};
     let counts = matches!(class, Crash | ImportError | SyntaxError) || (class == Timeout && ending.timed_out);
     // A shell's message follows a number that was cut on its line: `0.97Segmentation fault`.
     let is_whole = |number: &Number| number.unit.as_ref().is_none_or(Unit::is_known);
     match &summary.found {
-        Some(Found::Number(number)) if counts && is_whole(number) => Some(number),
+        Some(MetricMention::Number(number)) if counts && is_whole(number) => Some(number),
         _ => None,
     }
 }
 
-fn class(summary: &LogSummary, ending: &Ending, lines: &[&str]) -> Result<Number, Evidence> {
+fn class(summary: &LogSummary, ending: &RunEnd, lines: &[&str]) -> Result<Number, Evidence> {
     let own = without_report(lines);
     let end = own.len().saturating_sub(EXCERPT_LINES)..own.len();
     let bare = |class| Err((class, end.clone()));
@@ -109,8 +109,8 @@ fn class(summary: &LogSummary, ending: &Ending, lines: &[&str]) -> Result<Number
     }
     if ending.exit == Some(0) {
         return match &summary.found {
-            Some(Found::Number(number)) => Ok(number.clone()),
-            Some(Found::NotFinite(_)) => bare(FailureClass::Nan),
+            Some(MetricMention::Number(number)) => Ok(number.clone()),
+            Some(MetricMention::NotFinite(_)) => bare(FailureClass::Nan),
             None if summary.empty && summary.instead.is_none() => bare(FailureClass::NoOutput),
             None => bare(FailureClass::NoMetric),
         };
@@ -125,7 +125,7 @@ fn class(summary: &LogSummary, ending: &Ending, lines: &[&str]) -> Result<Number
             Err(by_signal(lines, signal, shown))
         }
         (_, Some(found)) => Err(found),
-        (_, None) if matches!(summary.found, Some(Found::NotFinite(_))) => bare(FailureClass::Nan),
+        (_, None) if matches!(summary.found, Some(MetricMention::NotFinite(_))) => bare(FailureClass::Nan),
         (_, None) => bare(FailureClass::Crash),
     }
 }
@@ -139,14 +139,14 @@ fn by_signal(lines: &[&str], signal: i32, shown: Range<usize>) -> Evidence {
     })
 }
 
-impl Found {
+impl MetricMention {
     /// It as the number of a name, in the unit that the baseline printed beside that name.
     #[must_use]
-    pub fn named(self, name: &str, baseline: Option<&Record>) -> Found {
-        let Found::Number(number) = self else { return self };
+    pub fn named(self, name: &str, baseline: Option<&Record>) -> MetricMention {
+        let MetricMention::Number(number) = self else { return self };
         let number = number.named(name);
         let unit = baseline.and_then(|baseline| baseline.units.get(name));
-        Found::Number(unit.and_then(|unit| number.converted(unit)).unwrap_or(number))
+        MetricMention::Number(unit.and_then(|unit| number.converted(unit)).unwrap_or(number))
     }
 }
 
@@ -161,7 +161,7 @@ impl LogSummary {
             }
         }
         let (name, before) = (&baseline.metric.name, baseline.metric.number()?);
-        let Some(Found::Number(number)) = &self.found else { return None };
+        let Some(MetricMention::Number(number)) = &self.found else { return None };
         let Some(own) = number.like(&before) else {
             let refused = refusal(name, number, &before);
             self.found = None;
@@ -170,7 +170,7 @@ impl LogSummary {
         if let Some((_, known)) = self.metrics.iter_mut().find(|(known, _)| known == name) {
             known.clone_from(&own);
         }
-        self.found = Some(Found::Number(own));
+        self.found = Some(MetricMention::Number(own));
         None
     }
 }
@@ -187,28 +187,29 @@ fn refusal(name: &str, number: &Number, baseline: &Number) -> String {
 
 impl LogSummary {
     /// Finds the last value of a name. The scanner searched the whole log for axes, but only the last 64 KiB for other names.
-    pub fn named(&self, name: &str) -> Option<Found> {
+    pub fn named(&self, name: &str) -> Option<MetricMention> {
         let number = self.metrics.iter().find(|(known, _)| known == name).map(|(_, number)| number.clone());
         let is_nan = || self.not_finite.iter().any(|known| known == name);
-        number.map(Found::Number).or_else(|| is_nan().then(|| Found::NotFinite("nan".into())))
+        number.map(MetricMention::Number).or_else(|| is_nan().then(|| MetricMention::NotFinite("nan".into())))
     }
 
     /// Puts the composite of the axes that `find` finds in the place of the metric: whatever the log itself prints under that
     /// name does not count. The numbers have those of the axes and of the composite then. With an axis that is missing the
     /// metric is missing, and with one that is not finite it is not finite.
-    pub fn put_composite(&mut self, of: &Composite, find: impl Fn(&LogSummary, &str) -> Option<Found>) {
-        let found: Vec<(&String, Option<Found>)> = of.axes.keys().map(|name| (name, find(self, name))).collect();
+    pub fn put_composite(&mut self, of: &Composite, find: impl Fn(&LogSummary, &str) -> Option<MetricMention>) {
+        let found: Vec<(&String, Option<MetricMention>)> =
+            of.axes.keys().map(|name| (name, find(self, name))).collect();
         let is_missing = found.iter().any(|(_, found)| found.is_none());
         let mut values = AxisValues::new();
         for (name, found) in found {
-            let number = found.and_then(Found::number);
+            let number = found.and_then(MetricMention::number);
             values.insert(name.clone(), number.as_ref().map(|number| number.value));
             self.put(name, number);
         }
         let number = composite(of, &values).and_then(composite_number);
         self.put(COMPOSITE, number.clone());
-        let without = || (!is_missing).then(|| Found::NotFinite("nan".into()));
-        self.found = number.map(Found::Number).or_else(without);
+        let without = || (!is_missing).then(|| MetricMention::NotFinite("nan".into()));
+        self.found = number.map(MetricMention::Number).or_else(without);
     }
 
     /// Makes the numbers say this of a name.
@@ -223,12 +224,12 @@ impl LogSummary {
     }
 }
 
-impl Found {
+impl MetricMention {
     /// The number, if it is finite.
     fn number(self) -> Option<Number> {
         match self {
-            Found::Number(number) => Some(number),
-            Found::NotFinite(_) => None,
+            MetricMention::Number(number) => Some(number),
+            MetricMention::NotFinite(_) => None,
         }
     }
 }
@@ -253,7 +254,7 @@ mod unit_tests {
     fn baseline(log: &str, name: &str) -> Record {
         let spec = MetricSpec { name: name.into(), direction: Direction::Lower, source: MetricSource::Log };
         let summary = read(log, name);
-        let Some(Found::Number(number)) = &summary.found else { panic!("no number in {log}") };
+        let Some(MetricMention::Number(number)) = &summary.found else { panic!("no number in {log}") };
         let units = summary.metrics.iter().filter_map(|(name, it)| Some((name.clone(), it.unit.clone()?))).collect();
         Record { metric: MetricValue::of(&spec, Some(number)), units, ..record(json!({"id": 0, "value": "1"})) }
     }
@@ -265,7 +266,7 @@ mod unit_tests {
         assert_eq!(summary.in_units_of(&before), None);
         let shown: Vec<String> = summary.metrics.iter().map(|(name, number)| format!("{name} {number:#}")).collect();
         assert_eq!(shown, ["latency 0.98 s", "load 0.25 s", "free 2"]);
-        assert!(matches!(&summary.found, Some(Found::Number(number)) if number.value == 0.98));
+        assert!(matches!(&summary.found, Some(MetricMention::Number(number)) if number.value == 0.98));
     }
 
     #[test]
@@ -309,8 +310,8 @@ mod axes_tests {
 
     fn composite_of(summary: &LogSummary) -> Option<&str> {
         match &summary.found {
-            Some(Found::Number(number)) => Some(&number.raw),
-            Some(Found::NotFinite(_)) => Some("not finite"),
+            Some(MetricMention::Number(number)) => Some(&number.raw),
+            Some(MetricMention::NotFinite(_)) => Some("not finite"),
             None => None,
         }
     }
@@ -349,11 +350,14 @@ mod axes_tests {
     #[test]
     fn axes_of_a_file_come_before_those_of_the_log() {
         let mut summary = read(&format!("{AXES}novelty: 0.77\n"));
-        let in_file = |_: &LogSummary, name: &str| (name != "novelty").then(|| Found::Number("0.5".parse().unwrap()));
+        let in_file =
+            |_: &LogSummary, name: &str| (name != "novelty").then(|| MetricMention::Number("0.5".parse().unwrap()));
         summary.put_composite(&Composite::preset("equal").unwrap(), in_file);
         assert_eq!((composite_of(&summary), summary.named("novelty")), (None, None));
-        summary.put_composite(&Composite::preset("equal").unwrap(), |_, _| Some(Found::Number("0.5".parse().unwrap())));
+        summary.put_composite(&Composite::preset("equal").unwrap(), |_, _| {
+            Some(MetricMention::Number("0.5".parse().unwrap()))
+        });
         assert_eq!(composite_of(&summary), Some("0.5000"));
-        assert_eq!(summary.named("novelty"), Some(Found::Number("0.5".parse().unwrap())));
+        assert_eq!(summary.named("novelty"), Some(MetricMention::Number("0.5".parse().unwrap())));
     }
 }

@@ -7,7 +7,7 @@ fn summary(tail: &str) -> LogSummary {
 }
 
 fn failure(tail: &str, status: i32) -> Failure {
-    judge(&summary(tail), &Ending::from_status(status)).failure.unwrap()
+    judge(&summary(tail), &RunEnd::from_status(status)).failure.unwrap()
 }
 
 const HEADER: &str = "Traceback (most recent call last):\n  File \"train.py\", line 5, in <module>\n    main()\n";
@@ -91,11 +91,11 @@ fn a_run_that_stopped_on_nan_is_nan() {
 fn how_the_run_ended_comes_before_what_it_said() {
     use FailureClass::*;
     let mut good = summary("val_bpb: 1.5\nTraceback (most recent call last):\nCUDA out of memory, retrying\n");
-    good.found = Some(Found::Number("1.5".parse().unwrap()));
-    let verdict = judge(&good, &Ending::from_status(0));
+    good.found = Some(MetricMention::Number("1.5".parse().unwrap()));
+    let verdict = judge(&good, &RunEnd::from_status(0));
     assert_eq!((verdict.value.map(|number| number.raw), verdict.failure), (Some("1.5".to_owned()), None));
-    let ended = |change: fn(&mut Ending)| {
-        let mut ending = Ending { exit: Some(0), ..Ending::default() };
+    let ended = |change: fn(&mut RunEnd)| {
+        let mut ending = RunEnd { exit: Some(0), ..RunEnd::default() };
         change(&mut ending);
         let verdict = judge(&good, &ending);
         assert_eq!(verdict.value, None);
@@ -106,9 +106,9 @@ fn how_the_run_ended_comes_before_what_it_said() {
     assert_eq!(ended(|ending| ending.lost = true), Lost);
     assert_eq!(ended(|ending| ending.oom_killed = true), Oom);
     assert_eq!(ended(|ending| ending.exit = Some(137)), Killed);
-    assert_eq!(ended(|ending| *ending = Ending::from_status(143)), Killed);
-    assert_eq!(ended(|ending| *ending = Ending::from_status(134)), Oom);
-    assert_eq!(ended(|ending| *ending = Ending::from_status(255)), Oom);
+    assert_eq!(ended(|ending| *ending = RunEnd::from_status(143)), Killed);
+    assert_eq!(ended(|ending| *ending = RunEnd::from_status(134)), Oom);
+    assert_eq!(ended(|ending| *ending = RunEnd::from_status(255)), Oom);
     let client = "status = StatusCode.RESOURCE_EXHAUSTED\ndetails = \"CLIENT: Sent message larger than max\"\n";
     assert_eq!(failure(client, 1).class, Crash);
     assert_eq!(failure("E0000 RESOURCE_EXHAUSTED: failed to allocate 3 GiB in XLA\n", 1).class, Oom);
@@ -145,8 +145,8 @@ fn a_signal_of_the_code_itself_is_a_crash() {
     for signal in [4, 5, 6, 7, 8, 11, 13, 24, 25, 31] {
         for status in [signal + 128, -signal] {
             let ending = match status {
-                ..0 => Ending { signal: Some(signal), ..Ending::default() },
-                _ => Ending { exit: Some(status), ..Ending::default() },
+                ..0 => RunEnd { signal: Some(signal), ..RunEnd::default() },
+                _ => RunEnd { exit: Some(status), ..RunEnd::default() },
             };
             for log in ["", "loss: 1\n"] {
                 assert_eq!(judge(&summary(log), &ending).failure.unwrap().class, Crash, "{signal} {log}");
@@ -192,40 +192,40 @@ fn silence_and_a_missing_metric_are_told_apart() {
     assert_eq!(failure("/bin/bash: line 239: uv: command not found\n", 127).class, FailureClass::Crash);
     assert_eq!(failure("/usr/bin/python3: No module named torchrun\n", 1).class, FailureClass::ImportError);
     let mut nan = summary("val_bpb: nan\n");
-    nan.found = Some(Found::NotFinite("nan".to_owned()));
-    assert_eq!(judge(&nan, &Ending::from_status(0)).failure.unwrap().class, FailureClass::Nan);
+    nan.found = Some(MetricMention::NotFinite("nan".to_owned()));
+    assert_eq!(judge(&nan, &RunEnd::from_status(0)).failure.unwrap().class, FailureClass::Nan);
 }
 
 proptest! {
     #[test]
     fn any_tail_is_judged(tail in "(Traceback \\(most recent call last\\):|[A-Z]{1,3}Error: |File \"|nan|\n| |:|[a-zµ.]{1,4}){0,40}", status in 0i32..256) {
-        let verdict = judge(&summary(&tail), &Ending::from_status(status));
+        let verdict = judge(&summary(&tail), &RunEnd::from_status(status));
         prop_assert!(verdict.value.is_none() && verdict.failure.is_some());
     }
 }
 
 #[test]
 fn a_number_before_a_failure_is_partial_unless_memory_or_another_process_ended_the_run() {
-    let number = || Some(Found::Number("0.97".parse().unwrap()));
-    let of = |ending: Ending, found: Option<Found>, tail: &str| {
+    let number = || Some(MetricMention::Number("0.97".parse().unwrap()));
+    let of = |ending: RunEnd, found: Option<MetricMention>, tail: &str| {
         let summary = LogSummary { found, ..summary(tail) };
         let failure = judge(&summary, &ending).failure?;
         partial(&summary, &ending, failure.class).map(|number| number.raw.clone())
     };
-    let deadline = Ending { timed_out: true, ..Ending::default() };
+    let deadline = RunEnd { timed_out: true, ..RunEnd::default() };
     assert_eq!(of(deadline, number(), "loss: 0.97").as_deref(), Some("0.97"));
-    assert_eq!(of(Ending { signal: Some(9), ..deadline }, number(), "x").as_deref(), Some("0.97"), "after the grace");
-    assert_eq!(of(Ending::from_status(1), number(), "x").as_deref(), Some("0.97"));
-    assert_eq!(of(Ending::from_status(139), number(), "x").as_deref(), Some("0.97"));
-    assert_eq!(of(Ending::from_status(1), None, "x"), None);
-    assert_eq!(of(Ending::from_status(1), Some(Found::NotFinite("nan".into())), "x"), None);
-    let with_unit = |text: &str| Number::with_unit(text).map(Found::Number);
-    assert_eq!(of(Ending::from_status(139), with_unit("0.97Segmentation"), "x"), None, "it was cut");
-    assert_eq!(of(Ending::from_status(139), with_unit("0.97ms"), "x").as_deref(), Some("0.97"));
-    assert_eq!(of(Ending::from_status(0), number(), "x"), None, "it is whole");
-    let others = [Ending::from_status(137), Ending::from_status(143), Ending::from_status(124)];
-    for ending in others.into_iter().chain([Ending { oom_killed: true, ..Ending::from_status(137) }]) {
+    assert_eq!(of(RunEnd { signal: Some(9), ..deadline }, number(), "x").as_deref(), Some("0.97"), "after the grace");
+    assert_eq!(of(RunEnd::from_status(1), number(), "x").as_deref(), Some("0.97"));
+    assert_eq!(of(RunEnd::from_status(139), number(), "x").as_deref(), Some("0.97"));
+    assert_eq!(of(RunEnd::from_status(1), None, "x"), None);
+    assert_eq!(of(RunEnd::from_status(1), Some(MetricMention::NotFinite("nan".into())), "x"), None);
+    let with_unit = |text: &str| Number::with_unit(text).map(MetricMention::Number);
+    assert_eq!(of(RunEnd::from_status(139), with_unit("0.97Segmentation"), "x"), None, "it was cut");
+    assert_eq!(of(RunEnd::from_status(139), with_unit("0.97ms"), "x").as_deref(), Some("0.97"));
+    assert_eq!(of(RunEnd::from_status(0), number(), "x"), None, "it is whole");
+    let others = [RunEnd::from_status(137), RunEnd::from_status(143), RunEnd::from_status(124)];
+    for ending in others.into_iter().chain([RunEnd { oom_killed: true, ..RunEnd::from_status(137) }]) {
         assert_eq!(of(ending, number(), "x"), None, "{ending:?}");
     }
-    assert_eq!(of(Ending::from_status(1), number(), "torch.OutOfMemoryError: CUDA out of memory."), None);
+    assert_eq!(of(RunEnd::from_status(1), number(), "torch.OutOfMemoryError: CUDA out of memory."), None);
 }

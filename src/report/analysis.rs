@@ -19,10 +19,10 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    AxisValues, Confound, Counts, Ended, Evidence, History, KeptStep, Margin, Miss, Patterns, Point, RunOf, SHORTEST,
-    SessionFacts, Slots, Spread, Summary, TimeSplit, Warning, axis_values, by_direction, by_file, confounds_of_keep,
-    distinct_runs, expectations, gain_alone, gpu_hours, is_concurrent, keep_hours, lanes, margin, misses, run_seconds,
-    slots, spread, summarize, time_split, warnings,
+    AxisValues, Confound, CountedOutcome, Counts, Evidence, History, KeptStep, Margin, Miss, Patterns, Point, RunOf,
+    SHORTEST, SessionFacts, Slots, Spread, Summary, TimeSplit, Warning, axis_values, by_direction, by_file,
+    confounds_of_keep, distinct_runs, expectations, gain_alone, gpu_hours, is_concurrent, keep_hours, lanes, margin,
+    misses, run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
 /// The time that a session took.
@@ -341,7 +341,7 @@ impl Report {
         let points: Vec<Point> = points
             .map(|(id, row)| {
                 let outcome = row.status.outcome();
-                counts.add(Ended::of(outcome, row.failure));
+                counts.add(CountedOutcome::of(outcome, row.failure));
                 Point {
                     id,
                     commit: row.commit,

@@ -15,7 +15,9 @@ use crate::domain::{
     Clock, Composite, ExperimentId, FORMAT_VERSION, GuardRun, Note, Number, Record, Replay, ReviewVerdict, Run,
     bytes_text, exact_time, experiment_name, money_text, nearest, one_line,
 };
-use crate::rules::{Aspect, Compared, Confound, Ended, History, MEMORY, axis_values, confounds_of_keep, listed};
+use crate::rules::{
+    Aspect, Compared, Confound, CountedOutcome, History, MEMORY, axis_values, confounds_of_keep, listed,
+};
 
 /// The most artifacts of an experiment to list.
 const MOST_ARTIFACTS: usize = 20;
@@ -124,7 +126,7 @@ impl Fields {
         self.add("experiment", format!("{} of {}", record.id, record.tag));
         self.add("description", record.description.clone());
         self.add("direction", record.direction.clone().unwrap_or_default());
-        self.add("outcome", Ended::of_record(record).to_string());
+        self.add("outcome", CountedOutcome::of_record(record).to_string());
         self.add("reason", record.reason.clone());
         self.add("failure", record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default());
         self.add(&record.metric.name, record.metric.number().map(|number| number.raw).unwrap_or_default());
@@ -249,7 +251,7 @@ const VALUE: &str = "value";
 static COLUMNS: [Named; 16] = [
     named("id", "#", Right, |shown, _| shown.record.id.to_string()),
     named("commit", "commit", Left, |shown, _| shown.record.commit.short(8).to_owned()),
-    named("outcome", "outcome", Left, |shown, _| Ended::of_record(shown.record).to_string()),
+    named("outcome", "outcome", Left, |shown, _| CountedOutcome::of_record(shown.record).to_string()),
     named(VALUE, VALUE, Right, |shown, screen| match screen {
         Some(_) => number(shown.record),
         None => text(shown.record.metric.number()),

@@ -14,7 +14,7 @@ use crate::domain::{
     Area, CommitId, Direction, ExperimentId, FORMAT_VERSION, Finding, Note, Number, Record, exact_time,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
-use crate::rules::{Candidate, Ended, Selection, select_places};
+use crate::rules::{Candidate, CountedOutcome, Selection, select_places};
 
 /// A record with the notes on it, as JSON has it; without notes the field is absent.
 #[derive(Serialize)]
@@ -128,7 +128,7 @@ pub fn select_rows(ledger: &Ledger, selection: &Selection) -> Vec<usize> {
 fn candidate(row: &Row, direction: Direction) -> Candidate<'_> {
     Candidate {
         id: None,
-        ended: Ended::of(row.status.outcome(), row.failure),
+        ended: CountedOutcome::of(row.status.outcome(), row.failure),
         value: row.value.as_ref().map(|number| number.value),
         direction,
         finished: None,

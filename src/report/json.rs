@@ -10,7 +10,7 @@ use super::axes::{ArtifactData, AxisCourse, Sources};
 use super::spending::Cost;
 use crate::domain::{Direction, EnvironmentChange, ExperimentId, FORMAT_VERSION, FailureClass, Tokens, VerifiedPair};
 use crate::rules::{
-    Check, Counts, DirectionResult, Miss, Patterns, Point, Slots, Spread, TimeSplit, WallCounts, Warning,
+    Counts, DirectionResult, DriftCheck, Miss, Patterns, Point, Slots, Spread, TimeSplit, WallCounts, Warning,
     environment_changes,
 };
 
@@ -54,7 +54,7 @@ struct Document<'a, Kept, Experiments, Unread> {
     sources: Option<Sources>,
     near_misses: Value,
     spread: &'a Option<Spread>,
-    checks: &'a [Check],
+    checks: &'a [DriftCheck],
     environment_changes: Vec<EnvironmentChange>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tainted_runs: Option<u32>,

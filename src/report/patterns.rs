@@ -4,7 +4,7 @@ use super::analysis::Report;
 use super::grid::{Align, Grid, text};
 use super::sections::Section;
 use crate::domain::{count_of, cut, one_line, two_digits};
-use crate::rules::{DirectionResult, Ended, Expectation, FileResult, Patterns, SHORTEST, Tally};
+use crate::rules::{CountedOutcome, DirectionResult, Expectation, FileResult, Patterns, SHORTEST, Tally};
 
 /// The most directions or files in a section; the JSON document has all.
 const MOST: usize = 12;
@@ -69,7 +69,7 @@ pub(super) fn expected_section(report: &Report) -> Option<Section> {
     .without_if_empty(EXPECTED)
     .without_if_empty(HYPOTHESIS);
     let mut section = Section::table("what was expected, and what came", grid);
-    let kept = all.iter().filter(|found| found.outcome == Ended::Keep).count();
+    let kept = all.iter().filter(|found| found.outcome == CountedOutcome::Keep).count();
     let over: Vec<f64> = all.iter().filter_map(|found| found.over_expected).collect();
     let mut line = format!("kept: {kept} of {} with an expectation", count_of(all.len(), "experiment"));
     if !over.is_empty() {

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::{Direction, Layout, Record, Spent};
-use crate::ledger::{self, Said};
+use crate::ledger::{self, ReadOptions};
 use crate::report::{Column, columns, experiments_grid, record_grid};
 use crate::rules::sample::{record, run};
-use crate::rules::{Elsewhere, History, SessionFacts};
+use crate::rules::{History, OtherBaseline, SessionFacts};
 
 fn clock() -> Clock {
     Clock::Fixed("2026-11-21T08:00:00Z".parse().unwrap())
@@ -67,7 +67,7 @@ fn rich_with_idle(nobody: f64) -> (History, SessionFacts) {
         upgraded,
     ]);
     let baseline = history.records()[0].clone();
-    let elsewhere = |tag: &str, number: &str| Elsewhere {
+    let elsewhere = |tag: &str, number: &str| OtherBaseline {
         tag: tag.into(),
         commit: baseline.commit.clone(),
         numbers: vec![number.parse().unwrap()],
@@ -302,7 +302,7 @@ warnings
 
 #[test]
 fn a_ledger_is_told_with_what_it_has() {
-    let of = |text: &str| shown(&Report::of_ledger(ledger::read(text.as_bytes(), &Said::default())), Some(80));
+    let of = |text: &str| shown(&Report::of_ledger(ledger::read(text.as_bytes(), &ReadOptions::default())), Some(80));
     let text = "commit\ttok_s\tstatus\tdescription\naaaaaaa\t5.62\tkeep\tbaseline\nbbbbbbb\t5.97\tkeep\tFMA\n\
                 ccccccc\t5.90\tdiscard\ttiles\nddddddd\t6.30\tkeep\thalf\nonly one field\n";
     assert_snapshot!(of(text), @r#"
@@ -553,7 +553,7 @@ kept experiments and their gains
     assert!(markdown.contains(&format!("- {line}\n")) && markdown.contains("| GPU-hours |"), "{markdown}");
     let page = crate::report::html_report(&report, &[], clock());
     assert!(page.contains(&format!("<li>{line}</li>")) && page.contains("GPU-hours</th>"), "{page}");
-    let ledger = ledger::read(b"commit\tloss\tstatus\na\t2\tkeep\nb\t1\tkeep\n", &Said::default());
+    let ledger = ledger::read(b"commit\tloss\tstatus\na\t2\tkeep\nb\t1\tkeep\n", &ReadOptions::default());
     let document = serde_json::to_value(Report::of_ledger(ledger)).unwrap();
     assert_eq!((&document["kept"][1]["gpu_hours"], &document["kept"][1]["confounds"]), (&Value::Null, &json!([])));
 }

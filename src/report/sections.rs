@@ -18,7 +18,7 @@ use crate::domain::{
     experiment_names, one_line, percent_text, span_text, two_digits, word_list,
 };
 use crate::rules::{
-    Check, History, KeptStep, Margin, MarginBy, Miss, Point, Repeated, Repeats, RunOf, format_step, fresh_groups,
+    DriftCheck, History, KeptStep, Margin, MarginBy, Miss, Point, Repeated, Repeats, RunOf, format_step, fresh_groups,
     listed, repeats, run_seconds,
 };
 
@@ -294,7 +294,7 @@ fn repeated(report: &Report) -> Option<Section> {
 
 /// The newest reruns of the best experiment, which no record has.
 fn rechecked(report: &Report) -> Option<Section> {
-    let line = |check: &Check| {
+    let line = |check: &DriftCheck| {
         let (now, then) = (Number::of(check.value), Number::of(check.recorded));
         let off = match format_step(report.direction, &now, &then) {
             _ if now.value == then.value => "the same value".into(),

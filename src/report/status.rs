@@ -19,8 +19,8 @@ use crate::domain::{
     exact_time, json_text, one_line, shell_word, time_of_day_text,
 };
 use crate::rules::{
-    Activity, Driver, End, History, LanesStatus, Night, NightEnd, OpenStatus, OtherHost, OutageStatus, Point,
-    SessionFacts, SleepStatus, UnrecordedTip, Warning, doubted_numbers, ended_by_course, reached_goal,
+    Activity, History, LanesStatus, LoopEnd, Night, NightEnd, OpenStatus, OtherHost, OutageStatus, Point,
+    SessionDriver, SessionFacts, SleepStatus, UnrecordedTip, Warning, doubted_numbers, ended_by_course, reached_goal,
     stop_before_experiment,
 };
 
@@ -523,7 +523,7 @@ pub struct SessionStatus {
     /// The slots and the seats.
     pub lanes: LanesStatus,
     /// The maker of its changes, if that is known.
-    pub driver: Option<Driver>,
+    pub driver: Option<SessionDriver>,
     /// The active process, by its own description.
     pub owner: Option<String>,
     /// The request of `ar stop` to the active process.
@@ -549,7 +549,7 @@ pub struct SessionStatus {
     /// The time that `--for` still leaves to that night, in seconds.
     pub time_left: Option<f64>,
     /// The nearest end of that night, by `--for` or `--until`.
-    pub night_end: Option<End>,
+    pub night_end: Option<LoopEnd>,
     /// Unrecorded commits at the tip of its branch, while nothing is open.
     pub unrecorded_tip: Option<UnrecordedTip>,
     /// The data that could not be read, one sentence each.

@@ -11,7 +11,7 @@ use super::render::counts_sentence;
 use super::status::SessionStatus;
 use super::text::{columns, fit, safe_code, safe_line};
 use crate::domain::{ExperimentId, GpuLoad, Number, Record, clock_time, experiment_name};
-use crate::rules::{Ended, History, OpenStatus, format_gain};
+use crate::rules::{CountedOutcome, History, OpenStatus, format_gain};
 
 /// The fewest lines of a chart: title, picture, the lane of experiments without a value, axis, legend.
 const LEAST_CHART: usize = 10;
@@ -237,7 +237,7 @@ fn cells(record: &Record) -> [String; 7] {
     let class = record.failure.as_ref().map(|failure| format!("{}: ", failure.class)).unwrap_or_default();
     [
         record.id.to_string(),
-        Ended::of_record(record).to_string(),
+        CountedOutcome::of_record(record).to_string(),
         number(record),
         record.commit.short(8).to_owned(),
         if record.runs.is_empty() { String::new() } else { clock_time(record.run_seconds()) },
@@ -247,11 +247,11 @@ fn cells(record: &Record) -> [String; 7] {
 }
 
 fn style_of(record: &Record) -> Style {
-    match Ended::of_record(record) {
-        Ended::Keep => Style::new().green(),
-        Ended::Discard | Ended::Other => Style::new(),
-        Ended::Crash => Style::new().red(),
-        Ended::Refused => Style::new().dim(),
+    match CountedOutcome::of_record(record) {
+        CountedOutcome::Keep => Style::new().green(),
+        CountedOutcome::Discard | CountedOutcome::Other => Style::new(),
+        CountedOutcome::Crash => Style::new().red(),
+        CountedOutcome::Refused => Style::new().dim(),
     }
 }
 

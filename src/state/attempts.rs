@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{Journal, OpenExperiment};
 use crate::domain::{CommitId, Contract, ExperimentId, Outcome, Phase, Record, RunResult, RunRole, is_none};
-use crate::rules::{History, Line, OpenFound, Standing, Trial, Without};
+use crate::rules::{History, Incumbent, Line, OpenFound, Trial, Without};
 
 /// The most evictions of a run that count as no loss: a change that takes its node down with it is not tried for ever.
 pub const MOST_EVICTIONS: u32 = 10;
@@ -187,7 +187,7 @@ impl Journal {
         history: &History,
         contract: &Contract,
         may_ask: bool,
-        act: impl FnOnce(&mut Line, &Standing) -> T,
+        act: impl FnOnce(&mut Line, &Incumbent) -> T,
     ) -> Option<T> {
         let (incumbent, number) = history.standing()?;
         let kept = history.records().iter().filter(|record| record.outcome == Outcome::Keep);
@@ -196,7 +196,7 @@ impl Journal {
         // With a threshold, no gain is large enough to remove a kept experiment.
         let min_delta =
             if contract.keep_above.is_some() { f64::INFINITY } else { contract.min_delta.value(number.as_ref()) };
-        let standing = Standing {
+        let standing = Incumbent {
             incumbent,
             number: number.as_ref(),
             direction: contract.metric.direction,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LoggedEnd;
 use crate::domain::{Cadence, StopReason};
-use crate::rules::{Claim, Driver, NightEnd, interval};
+use crate::rules::{DriverClaim, NightEnd, SessionDriver, interval};
 
 /// The activity of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub struct Presence {
     status: Status,
     /// The maker of the last changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    driver: Option<Driver>,
+    driver: Option<SessionDriver>,
     /// The reason why the last loop ended, as reported; absent while one is active.
     #[serde(default)]
     ended: Option<String>,
@@ -88,7 +88,7 @@ impl Presence {
                 Some(LoggedEnd::Detached) => Status::Detached,
                 Some(LoggedEnd::Terminated | LoggedEnd::Stopped) | None => Status::Stopped,
             },
-            driver: (end == Some(LoggedEnd::Open) && by_hand).then_some(Driver::Hand),
+            driver: (end == Some(LoggedEnd::Open) && by_hand).then_some(SessionDriver::Hand),
             ended: (end == Some(LoggedEnd::Terminated)).then(|| StopReason::Terminated.in_short()),
             terminated: end == Some(LoggedEnd::Terminated),
             unseen: true,
@@ -99,7 +99,7 @@ impl Presence {
 
     /// Takes in what guardians look for: who drives the session now, if anybody does, which process opens it, and within how
     /// many seconds the journal is written again.
-    pub fn wake(&mut self, driver: Option<Driver>, interval: u64, opener: Opener) {
+    pub fn wake(&mut self, driver: Option<SessionDriver>, interval: u64, opener: Opener) {
         self.driver = driver.or(self.driver);
         self.interval = Some(interval);
         // A loop that a shutdown ended counts as dead until one goes on.
@@ -157,18 +157,18 @@ impl Presence {
     }
 
     /// The maker of the last changes.
-    pub fn driver(&self) -> Option<Driver> {
+    pub fn driver(&self) -> Option<SessionDriver> {
         self.driver
     }
 
     /// Returns whether a loop made the last changes.
     pub fn is_loop(&self) -> bool {
-        self.driver == Some(Driver::Loop)
+        self.driver == Some(SessionDriver::Loop)
     }
 
     /// Returns whether `ar try` made the last changes.
     pub fn is_by_hand(&self) -> bool {
-        self.driver == Some(Driver::Hand)
+        self.driver == Some(SessionDriver::Hand)
     }
 
     /// Returns whether the journal was rebuilt from the records. A run that it does not mention may still be running.
@@ -236,8 +236,13 @@ impl Presence {
 
     /// Its claim to the session where its lock is free, by the time since the last sign of life. One whose run continues by
     /// itself has none.
-    pub fn claim(&self, seen: Duration) -> Claim<'_> {
-        Claim { host: self.host(), is_active: self.status == Status::Running, seen, interval: self.expected_within() }
+    pub fn claim(&self, seen: Duration) -> DriverClaim<'_> {
+        DriverClaim {
+            host: self.host(),
+            is_active: self.status == Status::Running,
+            seen,
+            interval: self.expected_within(),
+        }
     }
 
     /// The time within which an active loop writes the journal again. Journals of an earlier `ar` do not say it.
@@ -304,7 +309,7 @@ mod tests {
         Opener { host: host.to_owned(), boot: Some(boot.to_owned()), process }
     }
 
-    fn ended_by(driver: Driver, reason: &StopReason) -> Presence {
+    fn ended_by(driver: SessionDriver, reason: &StopReason) -> Presence {
         let mut presence = Presence::new(NOW);
         presence.wake(Some(driver), 9, opener("h", "a", 1));
         presence.begin(Some("a".into()));
@@ -320,11 +325,11 @@ mod tests {
             (&StopReason::Terminated, false, NightEnd::Terminated),
             (&StopReason::Detached, false, NightEnd::Open),
         ] {
-            let presence = ended_by(Driver::Loop, reason);
+            let presence = ended_by(SessionDriver::Loop, reason);
             assert_eq!((presence.is_known_to_be_over(), presence.night_end()), (is_over, night), "{reason}");
             assert_eq!(presence.ended(), Some(reason.in_short().as_str()));
         }
-        let mut killed = ended_by(Driver::Loop, &asked);
+        let mut killed = ended_by(SessionDriver::Loop, &asked);
         killed.begin(None);
         assert!(killed.was_killed() && killed.end_text().unwrap().contains("killed"));
     }
@@ -332,7 +337,7 @@ mod tests {
     #[test]
     fn a_session_by_hand_is_over_only_where_its_end_is_told() {
         let mut presence = Presence::new(NOW);
-        presence.wake(Some(Driver::Hand), 9, opener("h", "a", 1));
+        presence.wake(Some(SessionDriver::Hand), 9, opener("h", "a", 1));
         presence.pause(false);
         assert_eq!((presence.is_active(), presence.is_stopped(), presence.was_killed()), (false, false, false));
         presence.end(&StopReason::NoAgent);
@@ -341,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_loop_that_a_shutdown_ended_stays_of_its_boot_until_one_goes_on() {
-        let mut presence = ended_by(Driver::Loop, &StopReason::Terminated);
+        let mut presence = ended_by(SessionDriver::Loop, &StopReason::Terminated);
         presence.wake(None, 9, opener("h", "b", 2));
         assert_eq!(
             [presence.is_of_boot(Some("a")), presence.is_of_boot(Some("b")), presence.is_loop()],
@@ -355,7 +360,7 @@ mod tests {
     fn a_session_is_taken_over_by_who_opened_it_later_and_by_no_older_copy() {
         let open = |presence: &Presence, host: &str, process| {
             let mut presence = presence.clone();
-            presence.wake(Some(Driver::Loop), 9, opener(host, "a", process));
+            presence.wake(Some(SessionDriver::Loop), 9, opener(host, "a", process));
             presence
         };
         let before = open(&Presence::new(NOW), "a", 1);
@@ -377,9 +382,9 @@ mod tests {
 
     #[test]
     fn only_an_active_process_has_a_claim() {
-        let mut presence = ended_by(Driver::Loop, &StopReason::Detached);
+        let mut presence = ended_by(SessionDriver::Loop, &StopReason::Detached);
         let seen = Duration::from_secs(7);
-        let claim = |is_active| Claim { host: Some("h"), is_active, seen, interval: Duration::from_secs(9) };
+        let claim = |is_active| DriverClaim { host: Some("h"), is_active, seen, interval: Duration::from_secs(9) };
         assert_eq!(presence.claim(seen), claim(false));
         presence.begin(None);
         assert_eq!(presence.claim(seen), claim(true));

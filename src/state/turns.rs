@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Aside, Journal, MessageMarks, OpenExperiment, OpenOutage, Sleep};
 use crate::domain::{Cadence, CommitId, Contract, ExperimentId, LastCall, Message, Spent, StopReason, Usage};
-use crate::rules::{Driver, History, Night, SoFar, StopFacts, stop_before_next};
+use crate::rules::{History, Night, SessionDriver, SoFar, StopFacts, stop_before_next};
 
 /// The pause before a call of the agent.
 #[derive(Debug, PartialEq)]
@@ -36,7 +36,7 @@ impl Journal {
     /// nobody is active: what is open is only ended. A loop calls `agent`; nobody else waits for one.
     pub fn take_over(
         &mut self,
-        driver: Option<Driver>,
+        driver: Option<SessionDriver>,
         night: Option<Night>,
         worktree: &Path,
         boot: Option<String>,
@@ -48,8 +48,8 @@ impl Journal {
             self.presence.begin(boot);
         }
         match driver {
-            Some(Driver::Loop) => self.pauses.wait_later(agent),
-            Some(Driver::Hand) | None => self.pauses.forget_outage(),
+            Some(SessionDriver::Loop) => self.pauses.wait_later(agent),
+            Some(SessionDriver::Hand) | None => self.pauses.forget_outage(),
         }
     }
 
@@ -387,7 +387,8 @@ mod tests {
 
     #[test]
     fn who_only_ends_a_run_makes_nobody_active() {
-        for (driver, is_active) in [(Some(Driver::Loop), true), (Some(Driver::Hand), true), (None, false)] {
+        for (driver, is_active) in [(Some(SessionDriver::Loop), true), (Some(SessionDriver::Hand), true), (None, false)]
+        {
             let mut journal = journal();
             journal.presence.pause(false);
             journal.take_over(driver, None, Path::new("/s"), None, None);

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use autoresearch::domain::{CommitId, FailureClass, LedgerDialect, Number, Outcome, Record};
-use autoresearch::ledger::{Entry, Ledger, LedgerError, LedgerFile, Rebuilt, RowStatus, Said, read};
+use autoresearch::ledger::{Entry, Ledger, LedgerError, LedgerFile, ReadOptions, Rebuilt, RowStatus, read};
 use autoresearch::report::Report;
 use proptest::prelude::*;
 use serde_json::json;
@@ -197,7 +197,7 @@ fn sessions_that_append_together_tear_no_row_and_write_one_header() {
             });
         }
     });
-    let ledger = read(fs::read(&path).unwrap(), &Said::default());
+    let ledger = read(fs::read(&path).unwrap(), &ReadOptions::default());
     let counts = Report::of_ledger(ledger.clone()).counts();
     assert_eq!((counts.total, counts.discard), (80, 80));
 }
@@ -334,7 +334,7 @@ proptest! {
         if continues {
             fs::write(&path, &before).unwrap();
         }
-        let known = if continues { read(before.as_bytes(), &Said::default()).rows.len() } else { 0 };
+        let known = if continues { read(before.as_bytes(), &ReadOptions::default()).rows.len() } else { 0 };
         let mut file = LedgerFile::open(&path, "val_bpb", dialect).unwrap();
         for (description, value, outcome) in &rows {
             let value = value.map(|value| number(&value.to_string()));
@@ -350,7 +350,7 @@ proptest! {
             prop_assert_eq!(cells.len(), rows.len());
             prop_assert!(cells.iter().all(|cells| cells[1].parse::<f64>().is_ok()));
         }
-        let ledger: Ledger = read(bytes, &Said::default());
+        let ledger: Ledger = read(bytes, &ReadOptions::default());
         prop_assert_eq!(ledger.rows.len(), known + rows.len());
         for (row, (_, value, outcome)) in ledger.rows[known..].iter().zip(&rows) {
             let status = [RowStatus::Keep, RowStatus::Discard, RowStatus::Crash][*outcome];

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use autoresearch::domain::{Direction, FailureClass, MetricSource, MetricSpec};
-use autoresearch::measure::{Ending, LogSummary, Scanner, Verdict, judge};
+use autoresearch::measure::{LogSummary, RunEnd, Scanner, Verdict, judge};
 
 fn spec(name: &str, pattern: Option<&str>) -> MetricSpec {
     let source = pattern.map_or(MetricSource::Log, |pattern| MetricSource::Regex(pattern.to_owned()));
@@ -21,7 +21,7 @@ fn scan(log: &[u8], spec: &MetricSpec) -> LogSummary {
 fn fixture(name: &str, status: i32) -> (LogSummary, Verdict) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/logs").join(name);
     let summary = scan(&std::fs::read(path).unwrap(), &spec("val_bpb", None));
-    let verdict = judge(&summary, &Ending::from_status(status));
+    let verdict = judge(&summary, &RunEnd::from_status(status));
     (summary, verdict)
 }
 
@@ -40,7 +40,7 @@ fn a_summary_behind_progress_is_read_with_its_digits() {
 fn a_mean_with_its_spread_glued_to_it_is_the_mean() {
     let log = b"[0]\ttrain-auc:0.79000+0.01000\ttest-auc:0.75000+0.02000\n[1]\ttrain-auc:0.85+0.003\ttest-auc:0.818192+0.011359\n";
     let summary = scan(log, &spec("test-auc", None));
-    let verdict = judge(&summary, &Ending::from_status(0));
+    let verdict = judge(&summary, &RunEnd::from_status(0));
     assert_eq!(verdict.value.map(|number| number.raw).as_deref(), Some("0.818192"));
     assert!(summary.metrics.iter().any(|(name, number)| name == "train-auc" && number.raw == "0.85"), "{summary:?}");
 }

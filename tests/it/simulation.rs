@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use autoresearch::domain::{Direction, ExperimentId, Number};
 use autoresearch::rules::{
-    Budgets, Call, Capacity, Car, Demand, Expected, Line, LineStep, Merged, OpenAttempt, Place, Running, Situation,
-    Standing, Start, Tested, Trial, Work, schedule,
+    AttemptPlace, Budgets, BusySlot, CallStart, Capacity, Car, Demand, Durations, Incumbent, Line, LineStep,
+    MergedChange, PendingAttempt, Situation, SlotWork, Start, Tested, Trial, schedule,
 };
 
 /// A small generator (splitmix64), whose seed is all that is needed to see a night again.
@@ -58,7 +58,7 @@ enum Happening {
 }
 
 struct Job {
-    work: Work,
+    work: SlotWork,
     began: u64,
     ends: u64,
 }
@@ -66,7 +66,7 @@ struct Job {
 /// A session in which gains add up and no number is noisy.
 struct Night<'a> {
     layout: Capacity,
-    expected: Expected,
+    expected: Durations,
     direction: Direction,
     experiments: Option<u32>,
     deadline: Option<u64>,
@@ -74,7 +74,7 @@ struct Night<'a> {
     now: u64,
     queue: BinaryHeap<Reverse<(u64, Happening)>>,
     line: Line,
-    attempts: Vec<OpenAttempt>,
+    attempts: Vec<PendingAttempt>,
     open: BTreeMap<ExperimentId, Open>,
     jobs: BTreeMap<u32, Job>,
     kept: Vec<ExperimentId>,
@@ -90,7 +90,7 @@ impl<'a> Night<'a> {
         let [call, run] = expected.map(Duration::from_secs);
         Night {
             layout,
-            expected: Expected { run, call },
+            expected: Durations { run, call },
             direction: Direction::Higher,
             experiments: None,
             deadline: None,
@@ -120,13 +120,13 @@ impl<'a> Night<'a> {
         self.kept[self.kept.len() - 1]
     }
 
-    fn on<T>(&mut self, act: impl FnOnce(&mut Line, &Standing) -> T) -> T {
+    fn on<T>(&mut self, act: impl FnOnce(&mut Line, &Incumbent) -> T) -> T {
         let number = self.number(self.best);
         let (incumbent, direction) = (self.incumbent(), self.direction);
         let slots = self.layout.slots;
-        let trial = |job: &Job| if let Work::Trial(trial) = &job.work { Some(trial.clone()) } else { None };
+        let trial = |job: &Job| if let SlotWork::Trial(trial) = &job.work { Some(trial.clone()) } else { None };
         let running: Vec<Trial> = self.jobs.values().filter_map(trial).collect();
-        let standing = Standing {
+        let standing = Incumbent {
             incumbent,
             number: Some(&number),
             direction,
@@ -147,7 +147,7 @@ impl<'a> Night<'a> {
         {
             self.now = at;
             match happening {
-                Happening::CallEnds(id) => self.place(id, Place::Ready),
+                Happening::CallEnds(id) => self.place(id, AttemptPlace::Ready),
                 Happening::RunEnds(slot) => self.run_ends(slot),
             }
             self.act();
@@ -156,26 +156,26 @@ impl<'a> Night<'a> {
         self
     }
 
-    fn place(&mut self, id: ExperimentId, place: Place) {
+    fn place(&mut self, id: ExperimentId, place: AttemptPlace) {
         // Ready ones run in the order in which they became ready.
         self.attempts.retain(|attempt| attempt.id != id);
-        self.attempts.push(OpenAttempt { id, place });
+        self.attempts.push(PendingAttempt { id, place });
     }
 
     fn run_ends(&mut self, slot: u32) {
         let job = self.jobs.remove(&slot).unwrap();
         self.busy += job.ends - job.began;
         match job.work {
-            Work::Run(id) => {
+            SlotWork::Run(id) => {
                 let Open { idea, base, base_value } = self.open[&id];
                 if idea.crashes || idea.gain <= 0.0 {
                     return self.record(id);
                 }
                 let number = self.number(base_value + idea.gain);
                 self.line.won(Car::new(id, base, number, idea.gain));
-                self.place(id, Place::Winner);
+                self.place(id, AttemptPlace::Winner);
             }
-            Work::Trial(Trial::Train { on, cars }) => {
+            SlotWork::Trial(Trial::Train { on, cars }) => {
                 self.trains += 1;
                 assert_eq!(on, self.incumbent(), "nothing overtakes a train that holds");
                 let sum: f64 = cars.iter().map(|id| self.open[id].idea.gain).sum();
@@ -196,8 +196,9 @@ impl<'a> Night<'a> {
     fn act(&mut self) {
         let trials = self.settle();
         let left = |ends: u64| Duration::from_secs(ends.saturating_sub(self.now));
-        let running = |(slot, job): (&u32, &Job)| Running { slot: *slot, work: job.work.clone(), left: left(job.ends) };
-        let running: Vec<Running> = self.jobs.iter().map(running).collect();
+        let running =
+            |(slot, job): (&u32, &Job)| BusySlot { slot: *slot, work: job.work.clone(), left: left(job.ends) };
+        let running: Vec<BusySlot> = self.jobs.iter().map(running).collect();
         let experiments = self.experiments.map(|limit| limit - self.recorded);
         let plan = schedule(&Situation {
             layout: self.layout,
@@ -217,18 +218,18 @@ impl<'a> Night<'a> {
     fn start(&mut self, Start { slot, work }: Start) {
         let (incumbent, best) = (self.incumbent(), self.best);
         let seconds = match &work {
-            Work::Run(id) => {
-                self.place(*id, Place::Slot);
+            SlotWork::Run(id) => {
+                self.place(*id, AttemptPlace::Slot);
                 // A stale change is merged before it runs.
                 let open = self.open.get_mut(id).unwrap();
                 (open.base, open.base_value) = (incumbent, best);
                 open.idea.run
             }
-            Work::Trial(trial) => {
+            SlotWork::Trial(trial) => {
                 self.on(|line, standing| line.started(standing, trial));
                 self.expected.run.as_secs()
             }
-            Work::Check(_) => panic!("a check, which is never due"),
+            SlotWork::Check(_) => panic!("a check, which is never due"),
         };
         let ends = self.now + seconds;
         let before = self.jobs.insert(slot, Job { work, began: self.now, ends });
@@ -236,13 +237,13 @@ impl<'a> Night<'a> {
         self.queue.push(Reverse((ends, Happening::RunEnds(slot))));
     }
 
-    fn call(&mut self, Call { seat, attempt }: Call) {
+    fn call(&mut self, CallStart { seat, attempt }: CallStart) {
         assert_eq!(attempt, None);
         self.made += 1;
         let id = ExperimentId::from(self.made);
         let idea = (self.draw)();
         self.open.insert(id, Open { idea, base: self.incumbent(), base_value: self.best });
-        self.place(id, Place::Seat(seat));
+        self.place(id, AttemptPlace::Seat(seat));
         self.queue.push(Reverse((self.now + idea.call, Happening::CallEnds(id))));
     }
 
@@ -250,7 +251,7 @@ impl<'a> Night<'a> {
         loop {
             match self.on(|line, standing| line.next(standing)) {
                 LineStep::Try(trials) => return trials,
-                LineStep::Merge { onto, car } => self.line.merged(&onto, car, Merged::Clean),
+                LineStep::Merge { onto, car } => self.line.merged(&onto, car, MergedChange::Clean),
                 LineStep::Keep { cars, number, .. } => {
                     self.best = self.direction.gain(number.value, 0.0);
                     self.kept.extend(&cars);

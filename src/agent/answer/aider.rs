@@ -17,7 +17,7 @@ const USAGE_LINES: usize = 3;
 
 /// The state of reading its lines.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct AiderLines {
     is_aider: bool,
     /// The usage report of a message, as far as it has arrived, and the number of its lines.
     usage: Option<(String, usize)>,
@@ -25,7 +25,7 @@ pub(super) struct Lines {
     cost: Option<f64>,
 }
 
-impl Lines {
+impl AiderLines {
     /// Takes a line without escape sequences.
     pub(super) fn take_line(&mut self, line: &str, answer: &mut Answer) {
         let line = line.trim();

@@ -15,13 +15,13 @@ const TOO_MANY_ROUNDS: &str = "error_max_turns";
 /// A line; those of other kinds hold nothing that is looked for.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Line {
+enum ClaudeLine {
     System {
         subtype: String,
         model: Option<String>,
     },
     Assistant {
-        message: Message,
+        message: ClaudeMessage,
         /// Present in what an agent says that it called itself.
         parent_tool_use_id: Option<String>,
     },
@@ -30,27 +30,27 @@ enum Line {
         _session: String,
     },
     RateLimitEvent {
-        rate_limit_info: Limit,
+        rate_limit_info: ClaudeLimit,
     },
-    Result(Box<Outcome>),
+    Result(Box<ClaudeResult>),
 }
 
 #[derive(Deserialize)]
-struct Message {
+struct ClaudeMessage {
     id: Option<String>,
     model: Option<String>,
-    usage: Option<Counts>,
+    usage: Option<ClaudeCounts>,
 }
 
 #[derive(Deserialize)]
-struct Limit {
+struct ClaudeLimit {
     status: String,
     #[serde(rename = "resetsAt")]
     resets_at: Option<i64>,
 }
 
 #[derive(Deserialize)]
-struct Outcome {
+struct ClaudeResult {
     /// `success`, or what ended it; also a refusal of the service is a `success`, with `is_error`.
     subtype: String,
     is_error: bool,
@@ -59,19 +59,19 @@ struct Outcome {
     #[serde(default)]
     errors: Vec<String>,
     total_cost_usd: Option<f64>,
-    usage: Option<Counts>,
+    usage: Option<ClaudeCounts>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Counts {
+struct ClaudeCounts {
     input_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
     output_tokens: Option<u64>,
 }
 
-impl Counts {
+impl ClaudeCounts {
     fn tokens(&self) -> Tokens {
         let cached = self.cache_read_input_tokens.unwrap_or(0);
         let written = self.cache_creation_input_tokens.unwrap_or(0);
@@ -98,26 +98,26 @@ impl Stream {
     /// Takes a line. Returns whether it is one of claude's.
     pub(super) fn take_line(&mut self, line: &[u8], answer: &mut Answer) -> bool {
         match serde_json::from_slice(line) {
-            Ok(Line::System { subtype, model }) => {
+            Ok(ClaudeLine::System { subtype, model }) => {
                 if subtype == "init" {
                     answer.usage.model = model.or(answer.usage.model.take());
                 }
             }
-            Ok(Line::Assistant { message, parent_tool_use_id: parent }) => {
+            Ok(ClaudeLine::Assistant { message, parent_tool_use_id: parent }) => {
                 self.take_message(message, parent.is_none(), answer)
             }
-            Ok(Line::User { .. }) => {}
-            Ok(Line::RateLimitEvent { rate_limit_info: limit }) => {
+            Ok(ClaudeLine::User { .. }) => {}
+            Ok(ClaudeLine::RateLimitEvent { rate_limit_info: limit }) => {
                 let resets_at = limit.resets_at.filter(|_| limit.status == "rejected");
                 self.until = resets_at.and_then(|seconds| Timestamp::from_second(seconds).ok());
             }
-            Ok(Line::Result(outcome)) => self.take_outcome(*outcome, answer),
+            Ok(ClaudeLine::Result(outcome)) => self.take_outcome(*outcome, answer),
             Err(_) => return false,
         }
         true
     }
 
-    fn take_message(&mut self, message: Message, is_own: bool, answer: &mut Answer) {
+    fn take_message(&mut self, message: ClaudeMessage, is_own: bool, answer: &mut Answer) {
         if is_own && (message.id.is_none() || message.id != self.round) {
             answer.rounds += 1;
             self.round.clone_from(&message.id);
@@ -131,7 +131,7 @@ impl Stream {
         answer.usage.model = answer.usage.model.take().or(model);
     }
 
-    fn take_outcome(&mut self, outcome: Outcome, answer: &mut Answer) {
+    fn take_outcome(&mut self, outcome: ClaudeResult, answer: &mut Answer) {
         let tokens = outcome.usage.map(|usage| usage.tokens());
         answer.usage.add(Usage { tokens, cost: outcome.total_cost_usd, ..Usage::default() });
         answer.is_complete = true;

@@ -8,32 +8,32 @@ use crate::domain::{Refusal, Tokens, Usage};
 /// A line.
 #[derive(Deserialize)]
 #[serde(tag = "type")]
-enum Line {
+enum CodexLine {
     #[serde(rename = "thread.started")]
     Thread {},
     #[serde(rename = "turn.started")]
     Turn {},
     #[serde(rename = "turn.completed")]
-    Completed { usage: Option<Counts> },
+    Completed { usage: Option<CodexCounts> },
     #[serde(rename = "turn.failed")]
-    Failed { error: Failure },
+    Failed { error: CodexFailure },
     #[serde(rename = "item.started", alias = "item.updated")]
     Begun {},
     #[serde(rename = "item.completed")]
-    Item { item: Item },
+    Item { item: CodexItem },
     /// Also one that codex gets over by itself.
     #[serde(rename = "error")]
-    Error(Failure),
+    Error(CodexFailure),
 }
 
 #[derive(Deserialize)]
-struct Failure {
+struct CodexFailure {
     message: String,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Item {
+enum CodexItem {
     AgentMessage {
         text: String,
     },
@@ -42,7 +42,7 @@ enum Item {
 }
 
 #[derive(Deserialize)]
-struct Counts {
+struct CodexCounts {
     #[serde(default)]
     input_tokens: u64,
     #[serde(default)]
@@ -55,9 +55,12 @@ struct Counts {
 pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
     let Ok(line) = serde_json::from_slice(line) else { return false };
     match line {
-        Line::Thread {} | Line::Turn {} | Line::Begun {} | Line::Item { item: Item::Other } => {}
-        Line::Item { item: Item::AgentMessage { text } } => answer.text = Some(text),
-        Line::Completed { usage } => {
+        CodexLine::Thread {}
+        | CodexLine::Turn {}
+        | CodexLine::Begun {}
+        | CodexLine::Item { item: CodexItem::Other } => {}
+        CodexLine::Item { item: CodexItem::AgentMessage { text } } => answer.text = Some(text),
+        CodexLine::Completed { usage } => {
             answer.is_complete = true;
             answer.refusal = None;
             let tokens = usage.map(|usage| Tokens {
@@ -67,11 +70,11 @@ pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
             });
             answer.usage.add(Usage { tokens, ..Usage::default() });
         }
-        Line::Failed { error: Failure { message } } => {
+        CodexLine::Failed { error: CodexFailure { message } } => {
             answer.is_complete = true;
             answer.refusal = Some(Refusal::saying(message));
         }
-        Line::Error(Failure { message }) => answer.refusal = Some(Refusal::saying(message)),
+        CodexLine::Error(CodexFailure { message }) => answer.refusal = Some(Refusal::saying(message)),
     }
     true
 }

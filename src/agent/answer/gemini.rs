@@ -16,7 +16,7 @@ const ASSISTANT: &str = "assistant";
 /// A line of the stream.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Line {
+enum GeminiLine {
     Init {
         model: Option<String>,
     },
@@ -41,19 +41,19 @@ enum Line {
     },
     Result {
         status: String,
-        error: Option<Failure>,
+        error: Option<GeminiFailure>,
         stats: Option<Stats>,
     },
 }
 
 #[derive(Deserialize)]
-struct Failure {
+struct GeminiFailure {
     message: String,
     code: Option<serde_json::Value>,
 }
 
-impl From<Failure> for Refusal {
-    fn from(failure: Failure) -> Refusal {
+impl From<GeminiFailure> for Refusal {
+    fn from(failure: GeminiFailure) -> Refusal {
         let status = failure.code.and_then(|code| u16::try_from(code.as_u64()?).ok());
         Refusal { status, ..Refusal::saying(failure.message) }
     }
@@ -82,29 +82,29 @@ struct ModelStats {
 pub(super) fn take_line(line: &[u8], in_round: &mut bool, answer: &mut Answer) -> bool {
     let Ok(line) = serde_json::from_slice(line) else { return false };
     // Its model answers again once it has the results of its tools.
-    let speaks =
-        matches!(&line, Line::Message { role, .. } if role == ASSISTANT) || matches!(line, Line::ToolUse { .. });
+    let speaks = matches!(&line, GeminiLine::Message { role, .. } if role == ASSISTANT)
+        || matches!(line, GeminiLine::ToolUse { .. });
     if speaks && !*in_round {
         answer.rounds += 1;
     }
-    *in_round = speaks || *in_round && !matches!(line, Line::ToolResult { .. });
+    *in_round = speaks || *in_round && !matches!(line, GeminiLine::ToolResult { .. });
     match line {
-        Line::Init { model } => answer.usage.model = model,
-        Line::Message { role, content, delta } => {
+        GeminiLine::Init { model } => answer.usage.model = model,
+        GeminiLine::Message { role, content, delta } => {
             if role == ASSISTANT {
                 let text = answer.text.take().filter(|text| delta && text.len() < LONGEST_TEXT);
                 answer.text = Some(text.unwrap_or_default() + &content);
             }
         }
         // The text after a tool call replaces the text before it.
-        Line::ToolUse { .. } => answer.text = None,
-        Line::ToolResult { .. } => {}
-        Line::Error { severity, message } => {
+        GeminiLine::ToolUse { .. } => answer.text = None,
+        GeminiLine::ToolResult { .. } => {}
+        GeminiLine::Error { severity, message } => {
             if severity == "error" {
                 answer.refusal = Some(Refusal::saying(message));
             }
         }
-        Line::Result { status, error, stats } => {
+        GeminiLine::Result { status, error, stats } => {
             answer.is_complete = true;
             match error {
                 Some(failure) => answer.refusal = Some(failure.into()),
@@ -127,7 +127,7 @@ pub(super) fn take_line(line: &[u8], in_round: &mut bool, answer: &mut Answer) -
 struct Document {
     response: Option<String>,
     stats: Option<DocumentStats>,
-    error: Option<Failure>,
+    error: Option<GeminiFailure>,
 }
 
 #[derive(Deserialize)]
@@ -137,12 +137,12 @@ struct DocumentStats {
 
 #[derive(Deserialize)]
 struct DocumentModel {
-    tokens: Counts,
+    tokens: GeminiCounts,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Counts {
+struct GeminiCounts {
     prompt: u64,
     candidates: u64,
     thoughts: u64,

@@ -9,22 +9,22 @@ use crate::domain::{Refusal, Tokens, Usage};
 
 /// A line.
 #[derive(Deserialize)]
-struct Line {
+struct OpencodeLine {
     #[serde(flatten)]
-    event: Event,
+    event: OpencodeEvent,
     #[serde(rename = "sessionID")]
     _session: String,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Event {
+enum OpencodeEvent {
     StepStart {},
-    StepFinish { part: Step },
+    StepFinish { part: OpencodeStep },
     Text { part: Text },
     ToolUse {},
     Reasoning {},
-    Error { error: Failure },
+    Error { error: OpencodeFailure },
     Done {},
 }
 
@@ -37,15 +37,15 @@ struct Text {
 const STOP: &str = "stop";
 
 #[derive(Deserialize)]
-struct Step {
+struct OpencodeStep {
     reason: Option<String>,
-    tokens: Option<Counts>,
+    tokens: Option<OpencodeCounts>,
     cost: Option<f64>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Counts {
+struct OpencodeCounts {
     input: u64,
     output: u64,
     reasoning: u64,
@@ -60,7 +60,7 @@ struct Cache {
 }
 
 #[derive(Deserialize)]
-struct Failure {
+struct OpencodeFailure {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -80,22 +80,23 @@ const RETRY_AFTER: &str = "retry-after";
 
 /// Takes a line. Returns whether it is one of opencode's.
 pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
-    let Ok(Line { event, .. }) = serde_json::from_slice(line) else { return false };
+    let Ok(OpencodeLine { event, .. }) = serde_json::from_slice(line) else { return false };
     match event {
-        Event::StepStart {} => answer.rounds += 1,
-        Event::ToolUse {} | Event::Reasoning {} | Event::Done {} => {}
-        Event::Text { part } => answer.text = Some(part.text),
-        Event::StepFinish { part: Step { reason, tokens, cost } } => {
+        OpencodeEvent::StepStart {} => answer.rounds += 1,
+        OpencodeEvent::ToolUse {} | OpencodeEvent::Reasoning {} | OpencodeEvent::Done {} => {}
+        OpencodeEvent::Text { part } => answer.text = Some(part.text),
+        OpencodeEvent::StepFinish { part: OpencodeStep { reason, tokens, cost } } => {
             answer.is_complete = reason.as_deref() == Some(STOP);
             answer.refusal = None;
-            let tokens = tokens.map(|Counts { input, output, reasoning, cache: Cache { read, write } }| Tokens {
-                input: input.saturating_add(read).saturating_add(write),
-                output: output.saturating_add(reasoning),
-                cached: read,
-            });
+            let tokens =
+                tokens.map(|OpencodeCounts { input, output, reasoning, cache: Cache { read, write } }| Tokens {
+                    input: input.saturating_add(read).saturating_add(write),
+                    output: output.saturating_add(reasoning),
+                    cached: read,
+                });
             answer.usage.add(Usage { model: None, tokens, cost });
         }
-        Event::Error { error: Failure { name, data } } => {
+        OpencodeEvent::Error { error: OpencodeFailure { name, data } } => {
             let mut said = data.message.filter(|message| !message.is_empty()).unwrap_or(name);
             if let Some(seconds) = data.response_headers.get(RETRY_AFTER) {
                 said += &format!(" ({RETRY_AFTER}: {seconds})");

@@ -23,7 +23,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Reads the answer out of what stands in `log` from byte `from` on; an empty one where the log cannot be read.
 pub fn read_answer(log: &Path, from: u64) -> Answer {
-    let mut reader = Reader::default();
+    let mut reader = AnswerReader::default();
     let Ok(mut file) = open_regular(log) else { return reader.finish() };
     if file.seek(SeekFrom::Start(from)).is_err() {
         return reader.finish();
@@ -35,7 +35,7 @@ pub fn read_answer(log: &Path, from: u64) -> Answer {
 /// The output of an agent while it works.
 pub struct Progress {
     log: File,
-    reader: Reader,
+    reader: AnswerReader,
 }
 
 impl Progress {
@@ -43,7 +43,7 @@ impl Progress {
     pub fn of(log: &Path, from: u64) -> Option<Progress> {
         let mut log = open_regular(log).ok()?;
         log.seek(SeekFrom::Start(from)).ok()?;
-        Some(Progress { log, reader: Reader::default() })
+        Some(Progress { log, reader: AnswerReader::default() })
     }
 
     /// Reads what was written since. Returns whether that is anything.
@@ -64,7 +64,7 @@ impl Progress {
 
 /// Takes output in any pieces and makes an answer of it, in bounded memory.
 #[derive(Default)]
-struct Reader {
+struct AnswerReader {
     line: Vec<u8>,
     /// A JSON document over several lines that has begun.
     document: Option<Vec<u8>>,
@@ -72,11 +72,11 @@ struct Reader {
     is_stream: bool,
     claude: claude::Stream,
     in_gemini_round: bool,
-    aider: aider::Lines,
+    aider: aider::AiderLines,
     answer: Answer,
 }
 
-impl Reader {
+impl AnswerReader {
     /// Takes all that a log has by now. Returns whether that is anything.
     fn push_all(&mut self, log: &mut File) -> bool {
         let mut chunk = vec![0; CHUNK];
@@ -185,7 +185,7 @@ mod tests {
     use crate::domain::Tokens;
 
     fn read(output: &str) -> Answer {
-        let mut reader = Reader::default();
+        let mut reader = AnswerReader::default();
         reader.push(output.as_bytes());
         reader.finish()
     }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn the_last_result_completes_an_output_until_more_follows() {
         let complete = |output: &str| {
-            let mut reader = Reader::default();
+            let mut reader = AnswerReader::default();
             reader.push(output.as_bytes());
             reader.answer.is_complete
         };
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_long_line_is_passed_over_in_bounded_memory() {
-        let mut reader = Reader::default();
+        let mut reader = AnswerReader::default();
         reader.push(b"{\"type\":\"user\",\"session_id\":\"s\",\"message\":\"");
         for _ in 0..3 {
             reader.push(&vec![b'x'; LONGEST / 2]);
@@ -391,7 +391,7 @@ mod tests {
         #[test]
         fn the_pieces_make_no_difference(cuts in prop::collection::vec(0usize..2000, 0..8)) {
             let output = format!("{CLAUDE_INIT}\nAider v1\n{CLAUDE_MESSAGE}\n{{\n \"error\": {{\"message\": \"é\"}}\n}}\n{CLAUDE_REFUSED}");
-            let mut reader = Reader::default();
+            let mut reader = AnswerReader::default();
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(output.len())).collect();
             cuts.sort_unstable();
             let mut from = 0;

@@ -10,7 +10,7 @@ use regex::Regex;
 use autoresearch::domain::values::{duration, positive, whole};
 use autoresearch::domain::{ExperimentName, Tag};
 use autoresearch::report::{ChartStyle, Format};
-use autoresearch::rules::{Ended, SortBy};
+use autoresearch::rules::{CountedOutcome, SortBy};
 
 use crate::cli::settings::ChartFile;
 
@@ -109,7 +109,7 @@ pub(in crate::cli) struct LogArgs {
     pub(in crate::cli) sort: SortBy,
     /// Outcome to list; repeatable
     #[arg(long, value_name = "OUTCOME")]
-    pub(in crate::cli) outcome: Vec<Ended>,
+    pub(in crate::cli) outcome: Vec<CountedOutcome>,
     /// Largest number of experiments to list
     #[arg(long, value_name = "N", value_parser = positive::<usize>, allow_negative_numbers = true)]
     pub(in crate::cli) top: Option<usize>,

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use autoresearch::domain::{Clock, ExperimentId, Phase};
 use autoresearch::git::Repo;
 use autoresearch::report::SessionStatus;
-use autoresearch::rules::{Driver, MAX_FRESH, OpenStatus};
+use autoresearch::rules::{MAX_FRESH, OpenStatus, SessionDriver};
 use autoresearch::session::{SessionError, StatusWatcher, choose_session, inspect_sessions};
 
 use super::server::{Failure, command, not_started, said};
@@ -258,7 +258,7 @@ impl Drivers {
         // A change waits for the baseline of its session.
         let open = status.open().map(|open| if open.id.is_baseline() { open.id.next() } else { open.id });
         match (&status.owner, status.driver) {
-            (Some(owner), Some(Driver::Loop)) => Err(Failure::new(
+            (Some(owner), Some(SessionDriver::Loop)) => Err(Failure::new(
                 format!("a loop is active in session {tag}: {owner}"),
                 "hand in the change as an idea: call `idea` with the action `add`",
             )),
@@ -359,7 +359,7 @@ fn standing(status: &SessionStatus, id: ExperimentId) -> Standing {
     if status.owner.is_some() {
         return Standing::Open(phase_text(open));
     }
-    let is_by_hand = status.driver == Some(Driver::Hand) && !status.lanes.is_concurrent;
+    let is_by_hand = status.driver == Some(SessionDriver::Hand) && !status.lanes.is_concurrent;
     match (&status.ended, is_by_hand) {
         (None, true) => Standing::Left,
         (Some(end), true) => Standing::Stopped(format!("{end}; `ar try --continue` finishes it")),
@@ -380,7 +380,7 @@ fn is_next(status: &SessionStatus, id: ExperimentId) -> bool {
 
 /// Returns whether an `ar try` is about to end or has just begun.
 fn is_ending(status: &SessionStatus) -> bool {
-    status.owner.is_some() && status.driver == Some(Driver::Hand) && status.attempts.is_empty()
+    status.owner.is_some() && status.driver == Some(SessionDriver::Hand) && status.attempts.is_empty()
 }
 
 fn phase_text(open: &OpenStatus) -> String {

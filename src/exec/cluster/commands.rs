@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::call::{NoAnswer, Submission, TOKENS, call};
-use super::queue::Told;
+use super::queue::JobReport;
 use crate::domain::{EngineCommands, FORMAT_VERSION};
-use crate::rules::{JobState, Word};
+use crate::rules::{EngineWord, JobState};
 
 /// What `submit` gets.
 #[derive(Serialize)]
@@ -28,7 +28,7 @@ struct Submitted {
 
 /// A job in what `states` and `cancel` get.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Named {
+pub(super) struct NamedJob {
     pub(super) id: Option<String>,
     pub(super) token: String,
 }
@@ -37,18 +37,18 @@ pub(super) struct Named {
 #[derive(Serialize)]
 struct Jobs<'a> {
     version: u32,
-    jobs: &'a [Named],
+    jobs: &'a [NamedJob],
 }
 
 /// What `states` prints.
 #[derive(Deserialize)]
 struct States {
     version: u32,
-    jobs: Vec<State>,
+    jobs: Vec<CommandState>,
 }
 
 #[derive(Deserialize)]
-struct State {
+struct CommandState {
     id: String,
     token: String,
     state: StateName,
@@ -92,18 +92,18 @@ pub(super) fn submit(engine: &EngineCommands, job: &Submission) -> Result<String
 }
 
 /// Asks for the states of jobs; with none, for all that the engine knows.
-pub(super) fn states(engine: &EngineCommands, jobs: &[Named]) -> Result<Vec<Told>, NoAnswer> {
+pub(super) fn states(engine: &EngineCommands, jobs: &[NamedJob]) -> Result<Vec<JobReport>, NoAnswer> {
     let States { version, jobs } = ask(&engine.states, &Jobs { version: FORMAT_VERSION, jobs })?;
     of_this_version(version)?;
-    let told = |State { id, token, state }| {
-        let word = Word { state: meaning(state), restarts: 0 };
-        Told { id: Some(id), token, word }
+    let told = |CommandState { id, token, state }| {
+        let word = EngineWord { state: meaning(state), restarts: 0 };
+        JobReport { id: Some(id), token, word }
     };
-    Ok(jobs.into_iter().map(told).filter(|told: &Told| told.token.starts_with(TOKENS)).collect())
+    Ok(jobs.into_iter().map(told).filter(|told: &JobReport| told.token.starts_with(TOKENS)).collect())
 }
 
 /// Cancels jobs.
-pub(super) fn cancel(engine: &EngineCommands, jobs: &[Named]) -> Result<(), NoAnswer> {
+pub(super) fn cancel(engine: &EngineCommands, jobs: &[NamedJob]) -> Result<(), NoAnswer> {
     let Cancelled { version } = ask(&engine.cancel, &Jobs { version: FORMAT_VERSION, jobs })?;
     of_this_version(version)
 }

@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 
 use super::super::Job;
 use super::call::{NoAnswer, Submission, Ticket, is_there};
-use super::commands::Named;
+use super::commands::NamedJob;
 use super::{commands, slurm};
 use crate::crash;
 use crate::domain::{Cluster, Engine};
-use crate::rules::{Word, next_pause};
+use crate::rules::{EngineWord, next_pause};
 use crate::state::{read_json, write_json};
 
 /// The shortest time between two questions, also when something has happened.
@@ -32,15 +32,15 @@ const REFUSALS: u32 = 4;
 
 /// What an engine told of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct JobReport {
     pub(super) id: Option<String>,
     pub(super) token: String,
-    pub(super) word: Word,
+    pub(super) word: EngineWord,
 }
 
 /// How far a job is on its way into the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum SubmitStep {
     /// It is to be submitted.
     Ready,
     /// It is being submitted.
@@ -59,8 +59,8 @@ struct Tracked {
     submission: Submission,
     job_file: PathBuf,
     submitted: Timestamp,
-    step: Step,
-    word: Option<Word>,
+    step: SubmitStep,
+    word: Option<EngineWord>,
     /// When the last question began that was answered.
     heard: Option<Instant>,
     /// The first and the last answer without it, since there was one with it.
@@ -74,13 +74,13 @@ struct Tracked {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     jobs: BTreeMap<String, Tracked>,
     is_asking: bool,
     asked_at: Option<Instant>,
     pause: Option<Duration>,
     has_changed: bool,
-    last: Vec<(String, Word)>,
+    last: Vec<(String, EngineWord)>,
     /// Since when the engine has not answered, and why.
     away: Option<(Instant, String)>,
 }
@@ -88,7 +88,7 @@ struct State {
 /// What is known of a job.
 #[derive(Debug, Clone)]
 pub(super) struct Heard {
-    pub(super) word: Option<Word>,
+    pub(super) word: Option<EngineWord>,
     pub(super) heard: Option<Instant>,
     pub(super) absent: Option<Duration>,
     pub(super) over: Option<Duration>,
@@ -104,7 +104,7 @@ pub(super) struct Heard {
 pub struct Queue {
     cluster: Cluster,
     pub(super) program: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     pub(super) changed: Notify,
 }
 
@@ -133,7 +133,7 @@ impl Queue {
         &self.cluster
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,9 +141,9 @@ impl Queue {
     /// it never came there.
     pub(super) fn enter(&self, ticket: &Ticket, submission: Submission, job_file: PathBuf, is_new: bool) {
         let step = match (is_new, &ticket.id) {
-            (true, _) => Step::Ready,
-            (false, None) => Step::Uncertain,
-            (false, Some(_)) => Step::Submitted,
+            (true, _) => SubmitStep::Ready,
+            (false, None) => SubmitStep::Uncertain,
+            (false, Some(_)) => SubmitStep::Submitted,
         };
         let tracked = Tracked {
             watchers: 1,
@@ -199,7 +199,7 @@ impl Queue {
     pub(super) fn heard(&self, token: &str) -> Option<Heard> {
         let state = self.state();
         let job = state.jobs.get(token)?;
-        let is_ready = matches!(job.step, Step::Ready);
+        let is_ready = matches!(job.step, SubmitStep::Ready);
         let refused = job.refused.0 >= REFUSALS && is_ready;
         Some(Heard {
             word: job.word,
@@ -223,21 +223,21 @@ impl Queue {
         let now = Instant::now();
         let state = &mut *self.state();
         for job in state.jobs.values_mut() {
-            if job.step == Step::Ready && !job.is_cancelled && job.refused.0 < REFUSALS {
-                job.step = Step::Submitting;
+            if job.step == SubmitStep::Ready && !job.is_cancelled && job.refused.0 < REFUSALS {
+                job.step = SubmitStep::Submitting;
                 let (queue, submission, file) = (Arc::clone(self), job.submission.clone(), job.job_file.clone());
                 if !in_background(move || queue.submit(&submission, &file)) {
-                    job.step = Step::Ready;
+                    job.step = SubmitStep::Ready;
                 }
             }
         }
         let is_due = |job: &&mut Tracked| {
             job.is_cancelled
-                && job.step == Step::Submitted
+                && job.step == SubmitStep::Submitted
                 && job.word.is_none_or(|word| word.state.is_open())
                 && job.cancel_at.is_none_or(|at| now.duration_since(at) >= crash::wait(CANCEL_AGAIN))
         };
-        let due: Vec<Named> = state
+        let due: Vec<NamedJob> = state
             .jobs
             .values_mut()
             .filter(is_due)
@@ -254,7 +254,9 @@ impl Queue {
                 queue.ask_soon();
             });
         }
-        if state.is_asking || !state.jobs.values().any(|job| matches!(job.step, Step::Uncertain | Step::Submitted)) {
+        if state.is_asking
+            || !state.jobs.values().any(|job| matches!(job.step, SubmitStep::Uncertain | SubmitStep::Submitted))
+        {
             return;
         }
         let pause = if state.has_changed { BETWEEN } else { next_pause(state.pause, false) };
@@ -263,7 +265,7 @@ impl Queue {
         }
         state.pause = Some(pause);
         (state.is_asking, state.asked_at, state.has_changed) = (true, Some(now), false);
-        let jobs: Vec<Named> = state.jobs.values().map(named).collect();
+        let jobs: Vec<NamedJob> = state.jobs.values().map(named).collect();
         let since = state.jobs.values().map(|job| job.submitted).min().unwrap_or_else(Timestamp::now);
         let queue = Arc::clone(self);
         let is_asked = in_background(move || {
@@ -289,19 +291,19 @@ impl Queue {
             Ok(id) => {
                 note_id(job_file, &submission.token, &id);
                 if let Some(job) = job {
-                    (job.step, job.submission.id) = (Step::Submitted, Some(id));
+                    (job.step, job.submission.id) = (SubmitStep::Submitted, Some(id));
                 }
             }
             Err(NoAnswer(why)) => {
                 if let Some(job) = job {
-                    (job.step, job.refused) = (Step::Uncertain, (job.refused.0 + 1, why));
+                    (job.step, job.refused) = (SubmitStep::Uncertain, (job.refused.0 + 1, why));
                 }
             }
         }
         self.changed.notify_waiters();
     }
 
-    fn take_answer(&self, began: Instant, answer: Result<Vec<Told>, NoAnswer>) {
+    fn take_answer(&self, began: Instant, answer: Result<Vec<JobReport>, NoAnswer>) {
         let state = &mut *self.state();
         state.is_asking = false;
         let told = match answer {
@@ -316,23 +318,23 @@ impl Queue {
         let now = Instant::now();
         let mut last = Vec::new();
         for (token, job) in &mut state.jobs {
-            if !matches!(job.step, Step::Uncertain | Step::Submitted) {
+            if !matches!(job.step, SubmitStep::Uncertain | SubmitStep::Submitted) {
                 continue;
             }
-            let mut known: Vec<&Told> = told.iter().filter(|told| told.token == *token).collect();
+            let mut known: Vec<&JobReport> = told.iter().filter(|told| told.token == *token).collect();
             // Of two submissions the first one counts.
             known.sort_by_key(|told| (!told.word.state.is_open(), told.id != job.submission.id));
             job.heard = Some(began);
             let Some(first) = known.first() else {
                 let since = job.absent.map_or(now, |(since, _)| since);
                 (job.word, job.over, job.absent) = (None, None, Some((since, now)));
-                if job.step == Step::Uncertain && now.duration_since(since) >= crash::wait(MISSING) {
-                    (job.step, job.absent) = (Step::Ready, None);
+                if job.step == SubmitStep::Uncertain && now.duration_since(since) >= crash::wait(MISSING) {
+                    (job.step, job.absent) = (SubmitStep::Ready, None);
                 }
                 continue;
             };
             // A controller that was restarted may list one job twice.
-            let is_other = |told: &&&Told| told.id != first.id && told.word.state.is_open();
+            let is_other = |told: &&&JobReport| told.id != first.id && told.word.state.is_open();
             for second in known.iter().filter(is_other) {
                 let (engine, second) = (self.cluster.engine.clone(), (*second).clone());
                 in_background(move || cancel_second(&engine, &second));
@@ -343,7 +345,7 @@ impl Queue {
                 note_id(&job.job_file, token, id);
             }
             last.push((token.clone(), first.word));
-            job.step = Step::Submitted;
+            job.step = SubmitStep::Submitted;
             (job.submission.id, job.word, job.absent) = (first.id.clone(), Some(first.word), None);
             job.over = if first.word.state.is_open() { None } else { Some(job.over.unwrap_or(began)) };
         }
@@ -358,8 +360,8 @@ fn in_background(work: impl FnOnce() + Send + 'static) -> bool {
     thread::Builder::new().spawn(work).is_ok()
 }
 
-fn named(job: &Tracked) -> Named {
-    Named { id: job.submission.id.clone(), token: job.submission.token.clone() }
+fn named(job: &Tracked) -> NamedJob {
+    NamedJob { id: job.submission.id.clone(), token: job.submission.token.clone() }
 }
 
 /// Notes the engine's id of a job in the job's file.
@@ -386,11 +388,11 @@ fn submit(engine: &Engine, job: &Submission) -> Result<String, NoAnswer> {
     }
 }
 
-fn states(engine: &Engine, jobs: &[Named], since: Timestamp) -> Result<Vec<Told>, NoAnswer> {
+fn states(engine: &Engine, jobs: &[NamedJob], since: Timestamp) -> Result<Vec<JobReport>, NoAnswer> {
     let commands = match engine {
         Engine::Slurm { .. } => {
             let mut told = slurm::queue()?;
-            let is_missing = |job: &&Named| told.iter().all(|told| told.token != job.token);
+            let is_missing = |job: &&NamedJob| told.iter().all(|told| told.token != job.token);
             let missing: Vec<String> = jobs.iter().filter(is_missing).map(|job| job.token.clone()).collect();
             if !missing.is_empty() && is_there("sacct") {
                 // Without accounting, the queue alone says what there is.
@@ -405,7 +407,7 @@ fn states(engine: &Engine, jobs: &[Named], since: Timestamp) -> Result<Vec<Told>
     commands::states(commands, if all { &[] } else { jobs })
 }
 
-pub(super) fn cancel_jobs(engine: &Engine, jobs: &[Named]) -> Result<(), NoAnswer> {
+pub(super) fn cancel_jobs(engine: &Engine, jobs: &[NamedJob]) -> Result<(), NoAnswer> {
     match engine {
         Engine::Slurm { .. } => slurm::cancel(&jobs.iter().map(|job| job.token.clone()).collect::<Vec<_>>()),
         Engine::Commands(commands) => commands::cancel(commands, jobs),
@@ -413,12 +415,12 @@ pub(super) fn cancel_jobs(engine: &Engine, jobs: &[Named]) -> Result<(), NoAnswe
 }
 
 /// Ends the second of two jobs that one submission became.
-fn cancel_second(engine: &Engine, told: &Told) {
+fn cancel_second(engine: &Engine, told: &JobReport) {
     // Its shim does nothing beside the first one.
     let _ = match (engine, &told.id) {
         (Engine::Slurm { .. }, Some(id)) => slurm::cancel_id(id, &told.token),
         (Engine::Commands(commands), id) => {
-            commands::cancel(commands, &[Named { id: id.clone(), token: told.token.clone() }])
+            commands::cancel(commands, &[NamedJob { id: id.clone(), token: told.token.clone() }])
         }
         (Engine::Slurm { .. }, None) => Ok(()),
     };

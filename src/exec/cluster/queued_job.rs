@@ -13,13 +13,13 @@ use super::super::job::JobFiles;
 use super::super::{ExecError, Exit, Job, Started};
 use super::Ticket;
 use super::call::{Submission, shim_command};
-use super::commands::Named;
+use super::commands::NamedJob;
 use super::queue::{Heard, Queue, cancel_jobs, logs, note};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{is_shared, read_at_most};
 use crate::measure::last_lines;
-use crate::rules::{CACHED, Cause, Fate, JOB_START, Known, NOT_CACHED, WrittenExit, fate};
+use crate::rules::{CACHED, Fate, JOB_START, KnownJob, LossCause, NOT_CACHED, WrittenExit, fate};
 use crate::state::{read_json, write_json};
 
 /// Poll interval of the files of a job.
@@ -126,11 +126,11 @@ impl QueuedJob {
             self.exit_seen = Some(Instant::now());
         }
         if exit.is_none() && heard.was_never_submitted {
-            return self.end(None, Cause::Stopped).map(Some);
+            return self.end(None, LossCause::Stopped).map(Some);
         }
         let started = Started::read(&self.folder, &self.name);
         let Heard { word, absent, over, is_cancelled, .. } = heard;
-        let known = Known {
+        let known = KnownJob {
             exit: exit.as_ref().map(|exit| WrittenExit { by_signal: is_by_signal(exit) }),
             began: started.as_ref().map(|started| started.restarts),
             is_overdue: started.is_some_and(|started| self.is_overdue(&started)),
@@ -169,7 +169,7 @@ impl QueuedJob {
     }
 
     /// The job is over with this exit.
-    fn over(&self, mut exit: Exit, known: &Known) -> Result<Result<Exit, ExecError>, ExecError> {
+    fn over(&self, mut exit: Exit, known: &KnownJob) -> Result<Result<Exit, ExecError>, ExecError> {
         if let Some(detail) = exit.error {
             if exit.no_wall {
                 self.note_end();
@@ -190,28 +190,28 @@ impl QueuedJob {
     }
 
     /// The job ended without an exit of its own that counts.
-    fn end(&self, written: Option<Exit>, cause: Cause) -> Result<Result<Exit, ExecError>, ExecError> {
+    fn end(&self, written: Option<Exit>, cause: LossCause) -> Result<Result<Exit, ExecError>, ExecError> {
         let command = self.command.clone();
         match cause {
-            Cause::Lost => {
+            LossCause::Lost => {
                 let detail = self.epitaph();
                 self.note_end();
                 self.cancel_left_over();
                 return Ok(Err(ExecError::Lost { command, detail, killed: 0 }));
             }
-            Cause::Evicted => {
+            LossCause::Evicted => {
                 self.note_end();
                 self.cancel_left_over();
                 let engine = self.engine();
                 return Ok(Err(ExecError::Evicted { command, engine }));
             }
-            Cause::Stopped | Cause::Cancelled | Cause::TimedOut | Cause::OutOfMemory => {}
+            LossCause::Stopped | LossCause::Cancelled | LossCause::TimedOut | LossCause::OutOfMemory => {}
         }
         let mut exit = written.unwrap_or_else(|| self.unwritten_exit());
-        exit.stopped = cause == Cause::Stopped;
-        exit.timed_out |= cause == Cause::TimedOut;
-        exit.oom_killed |= cause == Cause::OutOfMemory;
-        exit.signal = exit.signal.or((cause != Cause::Stopped).then_some(TERM));
+        exit.stopped = cause == LossCause::Stopped;
+        exit.timed_out |= cause == LossCause::TimedOut;
+        exit.oom_killed |= cause == LossCause::OutOfMemory;
+        exit.signal = exit.signal.or((cause != LossCause::Stopped).then_some(TERM));
         exit.queued = self.queued();
         // As if its shim had written it.
         write_json(&self.files.exit, &exit)?;
@@ -300,8 +300,8 @@ fn output_of(folder: &Path) -> PathBuf {
     folder.join("executor.log")
 }
 
-fn named(ticket: &Ticket) -> Named {
-    Named { id: ticket.id.clone(), token: ticket.token.clone() }
+fn named(ticket: &Ticket) -> NamedJob {
+    NamedJob { id: ticket.id.clone(), token: ticket.token.clone() }
 }
 
 /// Cancels the job of a ticket, notes that in its file, and waits until its engine has taken it in. An engine that does not answer is

@@ -6,9 +6,9 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use super::call::{NoAnswer, Submission, TOKENS, call};
-use super::queue::Told;
+use super::queue::JobReport;
 use crate::domain::shell_word;
-use crate::rules::{JobState, Word, slurm_limit};
+use crate::rules::{EngineWord, JobState, slurm_limit};
 
 /// The fields of a job in the queue. Its name may have spaces where it is none of `ar`'s, so that it comes last.
 const FIELDS: &str = "JobID:30,State:30,RestartCnt:12,Name:250";
@@ -51,13 +51,13 @@ pub(super) fn submit(sbatch: &str, job: &Submission) -> Result<String, NoAnswer>
 }
 
 /// Asks for all jobs in the queue, ended ones too.
-pub(super) fn queue() -> Result<Vec<Told>, NoAnswer> {
+pub(super) fn queue() -> Result<Vec<JobReport>, NoAnswer> {
     let printed = call(&format!("exec squeue --me --states=all --noheader --Format={FIELDS}"), b"", is_of_allocation)?;
     Ok(String::from_utf8_lossy(&printed).lines().filter_map(in_queue).collect())
 }
 
 /// Asks accounting for these jobs.
-pub(super) fn accounting(tokens: &[String], since: Timestamp) -> Result<Vec<Told>, NoAnswer> {
+pub(super) fn accounting(tokens: &[String], since: Timestamp) -> Result<Vec<JobReport>, NoAnswer> {
     let start = since.checked_sub(MARGIN_HOURS.hours()).unwrap_or(since).to_zoned(TimeZone::system());
     let line = format!(
         "exec sacct --allocations --duplicates --noheader --parsable2 --starttime={} --endtime=now --name={} \
@@ -71,8 +71,8 @@ pub(super) fn accounting(tokens: &[String], since: Timestamp) -> Result<Vec<Told
 
 /// The last line of each job, which has one for each time that it was put back into the queue. What accounting says is open may have
 /// been lost by the controller long ago, and the queue would name it.
-fn last_of_each(lines: impl Iterator<Item = Told>) -> Vec<Told> {
-    let mut all: Vec<Told> = Vec::new();
+fn last_of_each(lines: impl Iterator<Item = JobReport>) -> Vec<JobReport> {
+    let mut all: Vec<JobReport> = Vec::new();
     for mut line in lines {
         let before = all.iter().position(|known| known.token == line.token && known.id == line.id);
         if let Some(before) = before.map(|index| all.remove(index)) {
@@ -97,24 +97,24 @@ pub(super) fn cancel_id(id: &str, token: &str) -> Result<(), NoAnswer> {
 }
 
 /// Reads a line of the queue.
-fn in_queue(line: &str) -> Option<Told> {
+fn in_queue(line: &str) -> Option<JobReport> {
     let mut words = line.split_ascii_whitespace();
     let (id, state, restarts, token) = (words.next()?, words.next()?, words.next()?, words.next()?);
     told(id, state, restarts.parse().unwrap_or_default(), token)
 }
 
 /// Reads a line of accounting.
-fn in_accounting(line: &str) -> Option<Told> {
+fn in_accounting(line: &str) -> Option<JobReport> {
     let mut fields = line.trim().split('|');
     let (id, state, token) = (fields.next()?, fields.next()?, fields.next()?);
     // `CANCELLED by 1000`.
     told(id, state.split(' ').next()?, 0, token)
 }
 
-fn told(id: &str, state: &str, restarts: u32, token: &str) -> Option<Told> {
-    let word = Word { state: state_of(state), restarts };
+fn told(id: &str, state: &str, restarts: u32, token: &str) -> Option<JobReport> {
+    let word = EngineWord { state: state_of(state), restarts };
     let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
-    (is_id && token.starts_with(TOKENS)).then(|| Told { id: Some(id.to_owned()), token: token.to_owned(), word })
+    (is_id && token.starts_with(TOKENS)).then(|| JobReport { id: Some(id.to_owned()), token: token.to_owned(), word })
 }
 
 /// What a state of Slurm means (`squeue(1)`, "Job state codes"). One that is not known is no end.
@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn a_line_of_the_queue_tells_of_jobs_with_a_token_and_of_no_others() {
         let line = "7                             PENDING                       2           ar-t-1-run-abc   ";
-        let word = Word { state: JobState::Pending, restarts: 2 };
-        assert_eq!(in_queue(line), Some(Told { id: Some("7".into()), token: "ar-t-1-run-abc".into(), word }));
+        let word = EngineWord { state: JobState::Pending, restarts: 2 };
+        assert_eq!(in_queue(line), Some(JobReport { id: Some("7".into()), token: "ar-t-1-run-abc".into(), word }));
         assert_eq!(in_queue("8  RUNNING  0  somebody else's"), None);
         assert_eq!(in_queue("8  RUNN"), None);
     }
@@ -157,7 +157,7 @@ mod tests {
         let lines = ["7|PREEMPTED|ar-t-1-run-a", "8|RUNNING|ar-t-2-run-b", "7|COMPLETED|ar-t-1-run-a"];
         let told = last_of_each(lines.into_iter().filter_map(in_accounting));
         assert_eq!(told.len(), 1, "what only accounting calls open is not: {told:?}");
-        assert_eq!(told[0].word, Word { state: JobState::Done, restarts: 1 });
+        assert_eq!(told[0].word, EngineWord { state: JobState::Done, restarts: 1 });
     }
 
     #[test]

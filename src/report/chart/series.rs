@@ -3,7 +3,7 @@
 use crate::domain::{Direction, Outcome, count_of, cut, one_line, percent_text};
 use crate::report::Report;
 use crate::report::analysis::Times;
-use crate::rules::{Ended, Point};
+use crate::rules::{CountedOutcome, Point};
 
 /// The least distance that the picture reaches beyond best and baseline, as a share of the distance between the two.
 /// The notebook `analysis.ipynb` in karpathy/autoresearch uses the same share.
@@ -206,10 +206,10 @@ impl Limits {
 
 fn mark(place: u32, point: &Point) -> Mark {
     let kind = match point.ended() {
-        Ended::Keep => MarkKind::Keep,
-        Ended::Crash => MarkKind::Crash,
-        Ended::Refused => MarkKind::Refused,
-        Ended::Discard | Ended::Other => MarkKind::Discard,
+        CountedOutcome::Keep => MarkKind::Keep,
+        CountedOutcome::Crash => MarkKind::Crash,
+        CountedOutcome::Refused => MarkKind::Refused,
+        CountedOutcome::Discard | CountedOutcome::Other => MarkKind::Discard,
     };
     let number = point.value.as_ref();
     Mark {

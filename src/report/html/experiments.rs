@@ -13,7 +13,7 @@ use crate::report::chart::text_width;
 use crate::report::experiments::record_grid;
 use crate::report::render::{commit, value};
 use crate::report::text::{safe_code, safe_line};
-use crate::rules::{Ended, Point, RunOf};
+use crate::rules::{CountedOutcome, Point, RunOf};
 
 /// Something that a row says of an experiment.
 struct Cell {
@@ -32,14 +32,14 @@ struct Column {
 /// All experiments as a table, with what chooses among them where scripts run, and links to those that have details.
 pub(super) fn table(report: &Report, has_detail: impl Fn(ExperimentId) -> bool) -> Markup {
     let columns = columns(report);
-    let there = |ended: &Ended| report.points.iter().any(|point| point.ended() == *ended);
+    let there = |ended: &CountedOutcome| report.points.iter().any(|point| point.ended() == *ended);
     html! {
         section {
             h2 { "all experiments" }
             form #filter hidden {
                 label { "Find " input type="search" name="text" autocomplete="off" placeholder="words of a row"; }
                 fieldset {
-                    @for name in Ended::VARIANTS.iter().filter(|ended| there(ended)).map(<&str>::from) {
+                    @for name in CountedOutcome::VARIANTS.iter().filter(|ended| there(ended)).map(<&str>::from) {
                         label { input type="checkbox" name="outcome" value=(name) checked; " " (name) }
                     }
                 }
@@ -224,9 +224,9 @@ pub(super) fn timeline(lanes: &[Vec<RunOf<'_>>]) -> Option<Markup> {
                     text x=(left - GAP) y=(y + ROW / 2.0) dy=".35em" text-anchor="end" { (label(slot)) }
                     @for run in newest(lane) {
                         rect x=(format!("{:.1}", left + px(since(run)))) y=(y + (ROW - BAR) / 2.0) height=(BAR)
-                            width=(format!("{:.1}", px(run.run.seconds).max(0.5))) fill=(fill(Ended::of_record(run.record))) stroke="#ffffff"
+                            width=(format!("{:.1}", px(run.run.seconds).max(0.5))) fill=(fill(CountedOutcome::of_record(run.record))) stroke="#ffffff"
                             stroke-width="0.5" {
-                            title { "experiment " (run.record.id) ": " (Ended::of_record(run.record)) ", " (clock_time(run.run.seconds)) }
+                            title { "experiment " (run.record.id) ": " (CountedOutcome::of_record(run.record)) ", " (clock_time(run.run.seconds)) }
                         }
                     }
                 }
@@ -241,11 +241,11 @@ fn newest<'a>(runs: &'a [RunOf<'a>]) -> &'a [RunOf<'a>] {
     &runs[runs.len().saturating_sub(MOST)..]
 }
 
-fn fill(ended: Ended) -> &'static str {
+fn fill(ended: CountedOutcome) -> &'static str {
     match ended {
-        Ended::Keep => "#2fbf71",
-        Ended::Crash => "#cf222e",
-        Ended::Discard | Ended::Refused | Ended::Other => "#8c959f",
+        CountedOutcome::Keep => "#2fbf71",
+        CountedOutcome::Crash => "#cf222e",
+        CountedOutcome::Discard | CountedOutcome::Refused | CountedOutcome::Other => "#8c959f",
     }
 }
 

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use jiff::Zoned;
 
-use super::during_call::{Cut, RunLogBefore, own_training, wait_for_agent};
+use super::during_call::{CallCut, RunLogBefore, own_training, wait_for_agent};
 use super::left_over::restore_after;
 use super::lifecycle::Attempt;
 use super::running::DELETIONS;
 use super::searching::search;
-use crate::agent::{self, Answer, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};
+use crate::agent::{
+    self, AgentCommand, Answer, Briefing, Memories, MergeRequest, Other, Proposal, ReworkedExperiment, SearchFinding,
+};
 use crate::crash;
 use crate::domain::{
     Actor, CommitId, Event, ExperimentId, LastCall, Message, Notice, Outage, OutageKind, Phase, Record, Refusal, Role,
@@ -28,11 +30,11 @@ use crate::session::store::{
     AGENT, Store, add_said, clear_run_folder, close_escalation, end_of_log, last_failed_log, receive_messages,
 };
 use crate::session::tree::{Workspace, copied_log, remove_call_git};
-use crate::session::wait::{Ending, Exited, Shared};
+use crate::session::wait::{Exited, Shared, WaitEnd};
 use crate::state::{Journal, OpenExperiment, SessionFolder};
 
 /// The result of a finished call.
-pub(crate) struct Work {
+pub(crate) struct CallWork {
     /// Exit status and duration of its process.
     pub(crate) exit: exec::Exit,
     /// True if it was terminated at the loop's time limit, before its own.
@@ -53,7 +55,7 @@ pub(crate) struct Work {
     pub(crate) words: Vec<Message>,
 }
 
-impl Work {
+impl CallWork {
     /// Adds the time, usage and proposal of a further call to an open experiment, and marks the call's messages as delivered.
     pub(crate) fn add_to(&self, open: &mut OpenExperiment, store: &mut Store) {
         store.journal.messages.deliver(&self.words);
@@ -63,7 +65,7 @@ impl Work {
 }
 
 /// Facts about a call, gathered before its work is read.
-struct Before {
+struct BeforeCall {
     /// Length of its log at the start, in bytes.
     log_from: u64,
     /// The commits that it made.
@@ -73,7 +75,7 @@ struct Before {
     /// True if the loop had less time left than a call may take.
     is_capped: bool,
     /// Why it was ended before its agent exited, if it was.
-    cut: Option<Cut>,
+    cut: Option<CallCut>,
     /// True if it rewrote `run.log`.
     rewrote_log: bool,
     memories: Memories,
@@ -81,19 +83,19 @@ struct Before {
 }
 
 /// Parts of a prompt that are specific to one call.
-struct Told<'a> {
+struct CallParts<'a> {
     memories: &'a Memories,
     words: &'a [Message],
-    found: &'a [Finding],
+    found: &'a [SearchFinding],
     asked_again: Option<&'a str>,
 }
 
 /// A call of the agent for an attempt.
 pub(crate) struct Calling<'a> {
     pub(crate) attempt: &'a Attempt,
-    pub(crate) files: Call,
+    pub(crate) files: AgentCommand,
     /// The merge that the agent is to make, if the call is for one.
-    merging: Option<Merging>,
+    merging: Option<MergeRequest>,
     pub(crate) purpose: Purpose,
 }
 
@@ -110,8 +112,12 @@ pub(crate) enum Purpose {
 
 impl<'a> Calling<'a> {
     /// A call for this attempt.
-    pub(crate) fn of(attempt: &'a Attempt, store: &mut Store, merging: Option<Merging>) -> Result<Self, SessionError> {
-        let files = Call { folder: store.folder.create_run(attempt.open.id)? };
+    pub(crate) fn of(
+        attempt: &'a Attempt,
+        store: &mut Store,
+        merging: Option<MergeRequest>,
+    ) -> Result<Self, SessionError> {
+        let files = AgentCommand { folder: store.folder.create_run(attempt.open.id)? };
         Ok(Calling { attempt, files, merging, purpose: Purpose::Change })
     }
 
@@ -127,11 +133,11 @@ impl<'a> Calling<'a> {
         workspace: &mut Workspace,
         shared: &Shared<'_>,
         asked_again: Option<&str>,
-    ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
+    ) -> Result<WaitEnd<Option<Box<CallWork>>>, SessionError> {
         let found = match self.search(shared).await?.done() {
             Ok(found) => found,
             Err(ending) => {
-                if !matches!(ending, Ending::Detached) {
+                if !matches!(ending, WaitEnd::Detached) {
                     self.attempt.put_unfinished_away(workspace, &mut shared.store())?;
                 }
                 return Ok(ending);
@@ -149,7 +155,7 @@ impl<'a> Calling<'a> {
             }
             Purpose::Summary | Purpose::Proposal(_) => Vec::new(),
         };
-        let told = Told { memories: &memories, words: &words, found: &found, asked_again };
+        let told = CallParts { memories: &memories, words: &words, found: &found, asked_again };
         let run_log = RunLogBefore::of(workspace.repo.worktree());
         let ((mut ended, cut), is_capped) = self.call(workspace, shared, told, log_from).await?;
         let rewrote_log = run_log.is_rewritten(&copied_log(&self.files.folder));
@@ -161,13 +167,13 @@ impl<'a> Calling<'a> {
             store.folder.create_run(self.attempt.open.id)?;
             if workspace.home.is_disposable() && !workspace.check_out_again(store, &self.attempt.open.base)? {
                 // Its work is lost with its tree.
-                ended = Ending::Lost;
+                ended = WaitEnd::Lost;
             }
             workspace.put_untracked_back(store)?;
             commits = workspace.take_over_call(store, &self.attempt.open.base, &self.files.folder)?;
         }
         let commits = commits.unwrap_or_else(|| workspace.repo.refs.commits_logged(commits_from));
-        let before = Before { log_from, commits, rows, is_capped, cut, rewrote_log, memories, words };
+        let before = BeforeCall { log_from, commits, rows, is_capped, cut, rewrote_log, memories, words };
         let is_over = ended.is_over();
         let work = self.read_work(workspace, &mut shared.store(), ended, before);
         if is_over {
@@ -178,9 +184,9 @@ impl<'a> Calling<'a> {
     }
 
     /// Runs the search commands for a new experiment, if its directive asks for that. Returns their findings.
-    async fn search(&self, shared: &Shared<'_>) -> Result<Ending<Rc<[Finding]>>, SessionError> {
+    async fn search(&self, shared: &Shared<'_>) -> Result<WaitEnd<Rc<[SearchFinding]>>, SessionError> {
         let is_new = self.purpose == Purpose::Change && self.merging.is_none() && self.attempt.open.draft.is_none();
-        if is_new { search(shared, self.attempt.open.id).await } else { Ok(Ending::Done(Rc::from([]))) }
+        if is_new { search(shared, self.attempt.open.id).await } else { Ok(WaitEnd::Done(Rc::from([]))) }
     }
 
     /// Reads what a call left, and puts it away if the call came to nothing.
@@ -188,35 +194,36 @@ impl<'a> Calling<'a> {
         &self,
         workspace: &mut Workspace,
         store: &mut Store,
-        ended: Ending<Exited>,
-        before: Before,
-    ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
+        ended: WaitEnd<Exited>,
+        before: BeforeCall,
+    ) -> Result<WaitEnd<Option<Box<CallWork>>>, SessionError> {
         let (attempt, log) = (self.attempt, self.files.log());
-        let Before { log_from, commits, rows, is_capped, cut, rewrote_log, memories, words: told } = before;
+        let BeforeCall { log_from, commits, rows, is_capped, cut, rewrote_log, memories, words: told } = before;
         let mut exit = match ended {
-            Ending::Done(Err(ExecError::Command { detail, .. } | ExecError::NoWall { detail, .. })) => {
+            WaitEnd::Done(Err(ExecError::Command { detail, .. } | ExecError::NoWall { detail, .. })) => {
                 self.enter_outage(workspace, store, not_started(&detail), 0.0)?;
-                return Ok(Ending::Done(None));
+                return Ok(WaitEnd::Done(None));
             }
-            Ending::Done(exit) => exit?,
-            Ending::Interrupted => {
+            WaitEnd::Done(exit) => exit?,
+            WaitEnd::Interrupted => {
                 spend(store, agent::read_answer(&log, log_from).usage);
                 attempt.put_unfinished_away(workspace, store)?;
-                return Ok(Ending::Interrupted);
+                return Ok(WaitEnd::Interrupted);
             }
-            Ending::Detached => return Ok(Ending::Detached),
-            Ending::Lost => {
+            WaitEnd::Detached => return Ok(WaitEnd::Detached),
+            WaitEnd::Lost => {
                 attempt.put_unfinished_away(workspace, store)?;
-                return Ok(Ending::Lost);
+                return Ok(WaitEnd::Lost);
             }
         };
         store.name_written_links(exit.started);
         let Answer { refusal, usage, text, words: streamed, rounds_are_up, .. } = agent::read_answer(&log, log_from);
-        if cut == Some(Cut::Lingering) {
+        if cut == Some(CallCut::Lingering) {
             let why = "it printed its result 30 s ago and did not exit".to_owned();
             store.note(Notice::CallEnded { id: attempt.open.id, why });
         }
-        let ended_for = ended_for(&exit, cut == Some(Cut::Rounds) || rounds_are_up, store.contract.caps.agent_rounds);
+        let ended_for =
+            ended_for(&exit, cut == Some(CallCut::Rounds) || rounds_are_up, store.contract.caps.agent_rounds);
         let cut_short = is_capped && exit.timed_out && ended_for.is_none();
         // A cap is a limit like that of its time.
         exit.timed_out |= ended_for.is_some();
@@ -227,7 +234,7 @@ impl<'a> Calling<'a> {
         let words = streamed.unwrap_or_else(|| agent::last_words(&log, log_from));
         if let Some(outage) = self.outage(workspace, store, (&exit, &usage), refusal.as_ref(), &words)? {
             self.enter_outage(workspace, store, outage, exit.seconds)?;
-            return Ok(Ending::Done(None));
+            return Ok(WaitEnd::Done(None));
         }
         if let Some(over) = store.journal.agent_answered(store.contract.cadence.is_some()) {
             store.note(Event::OutageOver { id: attempt.open.id, seconds: over.seconds });
@@ -276,8 +283,8 @@ impl<'a> Calling<'a> {
         // Ideas are worth keeping even if the change is not.
         store.add_ideas(attempt.open.id, &proposal.ideas)?;
         let described = described(&speech);
-        let work = Work { exit, cut_short, usage, proposal, speech, said, described, memories, words: told };
-        Ok(Ending::Done(Some(Box::new(work))))
+        let work = CallWork { exit, cut_short, usage, proposal, speech, said, described, memories, words: told };
+        Ok(WaitEnd::Done(Some(Box::new(work))))
     }
 
     /// The outage that kept the agent from its work, if that is why its call failed: by its answer, otherwise by `words`, the
@@ -319,9 +326,9 @@ impl<'a> Calling<'a> {
         &self,
         workspace: &Workspace,
         shared: &Shared<'_>,
-        told: Told<'_>,
+        told: CallParts<'_>,
         log_from: u64,
-    ) -> Result<((Ending<Exited>, Option<Cut>), bool), SessionError> {
+    ) -> Result<((WaitEnd<Exited>, Option<CallCut>), bool), SessionError> {
         shared.emit(Event::AgentStarted { id: self.attempt.open.id })?;
         let left = shared.times.end(&shared.store()).map(|end| end.left);
         let (mut job, is_capped) = self.start(workspace, &mut shared.store(), &shared.local, left, told)?;
@@ -337,7 +344,7 @@ impl<'a> Calling<'a> {
         store: &mut Store,
         executor: &Executor,
         left: Option<Duration>,
-        Told { memories, words, found, asked_again }: Told<'_>,
+        CallParts { memories, words, found, asked_again }: CallParts<'_>,
     ) -> Result<(Running, bool), SessionError> {
         let (id, files) = (self.attempt.open.id, &self.files);
         let contract = store.contract.clone();
@@ -352,7 +359,7 @@ impl<'a> Calling<'a> {
             copy_rows(store, &root)?;
         }
         let others = others(store, id);
-        let task = Task::of(self.attempt, &store.folder);
+        let task = FurtherCall::of(self.attempt, &store.folder);
         let failed_log = last_failed_log(&store.folder, &store.history);
         let Journal { ladder, calls, .. } = &store.journal;
         let proposals = if task.is_none() && self.merging.is_none() { ladder.proposals() } else { &[] };
@@ -366,7 +373,7 @@ impl<'a> Calling<'a> {
             directive: ladder.directive_in(&contract, self.attempt.open.seat),
             found,
             asked_again,
-            reworked: task.as_ref().map(Task::told),
+            reworked: task.as_ref().map(FurtherCall::told),
             others: &others,
             merging: self.merging.as_ref(),
             proposals,
@@ -432,24 +439,24 @@ impl<'a> Calling<'a> {
 }
 
 /// The reason for a further call for an experiment, with the draft and log to show.
-struct Task {
+struct FurtherCall {
     draft: Record,
     again: Again,
     log: String,
 }
 
-impl Task {
+impl FurtherCall {
     /// The task of a rework; `None` for a new experiment.
-    fn of(attempt: &Attempt, folder: &SessionFolder) -> Option<Task> {
+    fn of(attempt: &Attempt, folder: &SessionFolder) -> Option<FurtherCall> {
         let draft = attempt.open.draft.clone()?;
         let again = attempt.again(&draft)?;
         let log = end_of_log(folder, &draft);
-        Some(Task { draft: *draft, again, log })
+        Some(FurtherCall { draft: *draft, again, log })
     }
 
     /// The same for the prompt.
-    fn told(&self) -> Reworked<'_> {
-        Reworked { draft: &self.draft, again: self.again, log: &self.log }
+    fn told(&self) -> ReworkedExperiment<'_> {
+        ReworkedExperiment { draft: &self.draft, again: self.again, log: &self.log }
     }
 }
 

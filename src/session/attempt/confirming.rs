@@ -12,11 +12,11 @@ use crate::rules::{
 use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, RUN, Store, commit_of, draft_of};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Deadline, Ending, Shared, await_gpus, gate_of_run};
+use crate::session::wait::{Deadline, Shared, WaitEnd, await_gpus, gate_of_run};
 use crate::state::{OpenAttempt, OpenExperiment, OpenRun};
 
 /// A fresh run that is needed, and the experiment that it is one of.
-struct Wanted {
+struct NeededRun {
     run: OpenRun,
     of: ExperimentId,
 }
@@ -56,7 +56,7 @@ impl Attempt {
         }
         let control = self.to_control(&shared.store());
         if let Some((of, _)) = control {
-            let wanted = Wanted { run: self.control_run(), of };
+            let wanted = NeededRun { run: self.control_run(), of };
             let stage = self.fresh_run(workspace, shared, wanted, deadline).await?;
             return stage.map_or_else(|| self.conclude(workspace, shared), Ok);
         }
@@ -71,12 +71,14 @@ impl Attempt {
                     return self.conclude(workspace, shared);
                 }
                 FreshStep::Baseline(number) => {
-                    Wanted { run: OpenRun::new(RunRole::Baseline, number), of: ExperimentId::BASELINE }
+                    NeededRun { run: OpenRun::new(RunRole::Baseline, number), of: ExperimentId::BASELINE }
                 }
                 FreshStep::Another(number) if self.open.trial.is_some() => {
-                    Wanted { run: OpenRun::new(RunRole::Trial, number + 1), of: self.open.id }
+                    NeededRun { run: OpenRun::new(RunRole::Trial, number + 1), of: self.open.id }
                 }
-                FreshStep::Another(number) => Wanted { run: OpenRun::new(RunRole::Confirm, number), of: self.open.id },
+                FreshStep::Another(number) => {
+                    NeededRun { run: OpenRun::new(RunRole::Confirm, number), of: self.open.id }
+                }
             };
             if let Some(stage) = self.fresh_run(workspace, shared, wanted, deadline).await? {
                 return Ok(stage);
@@ -105,7 +107,7 @@ impl Attempt {
         &mut self,
         workspace: &mut Workspace,
         shared: &Shared<'_>,
-        wanted: Wanted,
+        wanted: NeededRun,
         deadline: Deadline,
     ) -> Result<Option<Stage>, SessionError> {
         let known = shared.store().journal.find(self.open.id).and_then(|left| left.started(&wanted.run).cloned());
@@ -150,16 +152,16 @@ impl Attempt {
             shared.publish()?;
             match fresh.measured(workspace, shared, deadline).await? {
                 // Its code has given a number before.
-                Ending::Done(measured) if measured.is_cut_off() && fresh.run.tries() <= LOST_RETRIES => {
+                WaitEnd::Done(measured) if measured.is_cut_off() && fresh.run.tries() <= LOST_RETRIES => {
                     let store = &mut *shared.store();
                     store.note(Notice::RunRepeated { id: self.open.id, why: measured.ended.clone() });
                     fresh.forget_run(store)?;
                     fresh.is_prepared = false;
                 }
-                Ending::Done(measured) => break *measured,
-                Ending::Lost => fresh.is_prepared = false,
-                Ending::Detached => return Ok(Some(Stage::Over(Attempted::StillRunning))),
-                Ending::Interrupted => {
+                WaitEnd::Done(measured) => break *measured,
+                WaitEnd::Lost => fresh.is_prepared = false,
+                WaitEnd::Detached => return Ok(Some(Stage::Over(Attempted::StillRunning))),
+                WaitEnd::Interrupted => {
                     let store = &mut *shared.store();
                     store.journal.forget_runs(self.open.id, |run| run.is(&fresh.run));
                     self.return_to_change(workspace, store, &fresh.open)?;

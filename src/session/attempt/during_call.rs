@@ -15,7 +15,7 @@ use crate::rules::History;
 use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, Store};
 use crate::session::tree::{LARGEST_COPY, Workspace};
-use crate::session::wait::{Ending, Exited, Shared, Waiter};
+use crate::session::wait::{Exited, Shared, WaitEnd, Waiter};
 use crate::state::OpenExperiment;
 
 /// Maximum number of commits examined per call.
@@ -159,7 +159,7 @@ const LINGERING: Duration = Duration::from_secs(30);
 
 /// The reason that a call was ended before its agent exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum CallCut {
     /// Its agent began more rounds than it may.
     Rounds,
     /// Its agent printed its last result and did not exit.
@@ -173,7 +173,7 @@ pub(super) async fn wait_for_agent(
     job: &mut Running,
     (log, from): (&Path, u64),
     rounds: Option<u32>,
-) -> Result<(Ending<Exited>, Option<Cut>), SessionError> {
+) -> Result<(WaitEnd<Exited>, Option<CallCut>), SessionError> {
     let mut progress = Progress::of(log, from);
     let (mut cut, mut since) = (None, None);
     let tick = || {
@@ -181,19 +181,19 @@ pub(super) async fn wait_for_agent(
             let has_more = progress.read();
             let is_over = rounds.is_some_and(|limit| progress.rounds() > limit);
             let lingers = lingers(&mut since, has_more, progress.is_complete(), Instant::now());
-            cut = is_over.then_some(Cut::Rounds).or(lingers.then_some(Cut::Lingering));
+            cut = is_over.then_some(CallCut::Rounds).or(lingers.then_some(CallCut::Lingering));
         }
         Ok(if cut.is_some() { Interrupt::Now } else { Interrupt::None })
     };
     let ended = shared.wait(job, None, tick).await?;
     Ok(match (ended, cut) {
-        (Ending::Interrupted, Some(cut)) if shared.asked()? < Interrupt::Detach => {
+        (WaitEnd::Interrupted, Some(cut)) if shared.asked()? < Interrupt::Detach => {
             let exited = job.wait().await;
             let done = |exit: Exit| match cut {
-                Cut::Lingering => Exit { exit: Some(0), signal: None, timed_out: false, ..exit },
-                Cut::Rounds => exit,
+                CallCut::Lingering => Exit { exit: Some(0), signal: None, timed_out: false, ..exit },
+                CallCut::Rounds => exit,
             };
-            (Ending::Done(exited.map(done)), Some(cut))
+            (WaitEnd::Done(exited.map(done)), Some(cut))
         }
         (ended, _) => (ended, None),
     })

@@ -16,7 +16,7 @@ use crate::session::store::{
     Interrupt, RUN_FILES, Store, clear_run_folder, commit_of, draft_of, guard_name, run_variables,
 };
 use crate::session::tree::Workspace;
-use crate::session::wait::{Deadline, Ending, Exited, Shared, Waiter};
+use crate::session::wait::{Deadline, Exited, Shared, WaitEnd, Waiter};
 use crate::state::MOST_EVICTIONS;
 
 /// The reason and the failure that are recorded for a change whose guard failed.
@@ -34,16 +34,16 @@ impl Attempt {
         deadline: Deadline,
     ) -> Result<Stage, SessionError> {
         match self.run_guards(workspace, shared, deadline).await? {
-            Ending::Done(()) | Ending::Lost => self.after_guards(workspace, shared),
-            Ending::Detached => Ok(Stage::Over(Attempted::StillRunning)),
-            Ending::Interrupted if self.open.versions.is_empty() => {
+            WaitEnd::Done(()) | WaitEnd::Lost => self.after_guards(workspace, shared),
+            WaitEnd::Detached => Ok(Stage::Over(Attempted::StillRunning)),
+            WaitEnd::Interrupted if self.open.versions.is_empty() => {
                 self.roll_back(workspace, &mut shared.store(), "was interrupted")?;
                 Ok(Stage::Over(Attempted::RolledBack))
             }
-            Ending::Interrupted if self.roll_back_version(workspace, &mut shared.store())? => {
+            WaitEnd::Interrupted if self.roll_back_version(workspace, &mut shared.store())? => {
                 Ok(Stage::Over(Attempted::RolledBack))
             }
-            Ending::Interrupted => {
+            WaitEnd::Interrupted => {
                 // The measurements of its earlier versions must not be lost.
                 let mut draft = draft_of(&self.open)?;
                 draft.outcome = Outcome::Discard;
@@ -60,10 +60,10 @@ impl Attempt {
         workspace: &mut Workspace,
         shared: &Shared<'_>,
         deadline: Deadline,
-    ) -> Result<Ending<()>, SessionError> {
+    ) -> Result<WaitEnd<()>, SessionError> {
         let commands = shared.store().contract.guards.clone();
         if commands.is_empty() {
-            return Ok(Ending::Done(()));
+            return Ok(WaitEnd::Done(()));
         }
         let mut draft = draft_of(&self.open)?;
         if self.phase != Phase::Guarding {
@@ -78,33 +78,33 @@ impl Attempt {
         {
             let number = draft.guards.len() + 1;
             let exit = match self.wait_for_guard(workspace, shared, number, command, deadline).await? {
-                Ending::Done(Err(ExecError::NoWall { detail, .. })) if lost < LOST_RETRIES => {
+                WaitEnd::Done(Err(ExecError::NoWall { detail, .. })) if lost < LOST_RETRIES => {
                     lost += 1;
                     shared.store().note(Notice::NotStarted { id: self.open.id, why: detail });
                     self.forget_guard(&shared.store(), number)?;
                     continue;
                 }
-                Ending::Done(Err(error @ ExecError::Evicted { .. })) if evicted < MOST_EVICTIONS => {
+                WaitEnd::Done(Err(error @ ExecError::Evicted { .. })) if evicted < MOST_EVICTIONS => {
                     evicted += 1;
                     shared.store().note(Notice::Evicted { id: self.open.id, why: error.to_string() });
                     self.forget_guard(&shared.store(), number)?;
                     continue;
                 }
-                Ending::Done(exit) => exit?,
-                Ending::Detached => return Ok(Ending::Detached),
-                Ending::Interrupted => return Ok(Ending::Interrupted),
-                Ending::Lost if lost < LOST_RETRIES => {
+                WaitEnd::Done(exit) => exit?,
+                WaitEnd::Detached => return Ok(WaitEnd::Detached),
+                WaitEnd::Interrupted => return Ok(WaitEnd::Interrupted),
+                WaitEnd::Lost if lost < LOST_RETRIES => {
                     lost += 1;
                     self.forget_guard(&shared.store(), number)?;
                     continue;
                 }
-                Ending::Lost => {
+                WaitEnd::Lost => {
                     // Its verdict is unknown, so the change is not kept.
                     draft.outcome = Outcome::Discard;
                     draft.reason += &format!(", but the guard `{command}` was lost {} times", lost + 1);
                     draft.failure = Some(Failure::new(FailureClass::Lost, ""));
                     self.open.draft = Some(Box::new(draft));
-                    return Ok(Ending::Lost);
+                    return Ok(WaitEnd::Lost);
                 }
             };
             crash::point("guarding.guard_over");
@@ -123,7 +123,7 @@ impl Attempt {
             (draft.outcome, draft.reason, draft.failure) = (Outcome::Discard, reason, Some(failure));
         }
         self.open.draft = Some(Box::new(draft));
-        Ok(Ending::Done(()))
+        Ok(WaitEnd::Done(()))
     }
 
     /// Starts a guard unless it is active or finished, and waits for it.
@@ -134,7 +134,7 @@ impl Attempt {
         number: usize,
         command: &str,
         deadline: Deadline,
-    ) -> Result<Ending<Exited>, SessionError> {
+    ) -> Result<WaitEnd<Exited>, SessionError> {
         let folder = shared.store().folder.create_run(self.open.id)?;
         let name = guard_name(number);
         await_files(shared, self).await;
@@ -154,7 +154,7 @@ impl Attempt {
             restore_after(shared, self.open.id, &name).await?;
         }
         if ended.is_over() && self.has_lost_tree(workspace, &mut shared.store())? {
-            return Ok(Ending::Lost);
+            return Ok(WaitEnd::Lost);
         }
         Ok(ended)
     }

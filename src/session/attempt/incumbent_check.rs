@@ -8,17 +8,17 @@ use crate::domain::{
     Beside, ExperimentId, Failure, FailureClass, GpuOther, Notice, Number, Phase, Record, experiment_name,
 };
 use crate::rules::{
-    CRASHES_TO_CHECK, CameBack, Check, CheckReason, Measured, Shift, came_back, describe_failure, repeat_limit,
+    CRASHES_TO_CHECK, CameBack, CheckReason, DriftCheck, Measured, Shift, came_back, describe_failure, repeat_limit,
     session_noise,
 };
 use crate::session::errors::SessionError;
 use crate::session::store::{Store, commit_of};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Ending, Shared, gate_of_run};
+use crate::session::wait::{Shared, WaitEnd, gate_of_run};
 use crate::state::OpenExperiment;
 
 /// What a rerun of the best experiment said.
-struct Checked {
+struct RerunResult {
     best: Record,
     /// The number that it had.
     then: Number,
@@ -45,15 +45,15 @@ impl Shared<'_> {
         workspace: &mut Workspace,
         slot: Option<u32>,
         reason: CheckReason,
-    ) -> Result<Ending<()>, SessionError> {
+    ) -> Result<WaitEnd<()>, SessionError> {
         let best = self.store().history.incumbent().cloned();
         let recorded = best.and_then(|best| {
             let (seed, number) = best.to_repeat();
             number.map(|number| (best, seed, number))
         });
-        let Some((best, seed, then)) = recorded else { return Ok(Ending::Done(())) };
+        let Some((best, seed, then)) = recorded else { return Ok(WaitEnd::Done(())) };
         if self.times.no_time_for_run(&self.store()).is_some() {
-            return Ok(Ending::Done(()));
+            return Ok(WaitEnd::Done(()));
         }
         let after = self.store().history.next_sequence();
         let why = match reason {
@@ -64,7 +64,7 @@ impl Shared<'_> {
         let noted =
             |store: &mut Store, measured: Measured, log| store.note_check(best.clone(), then, after, &measured, log);
         match self.run_again(workspace, rerun, noted).await?.done() {
-            Ok(checked) => self.tell_check(checked, reason).map(Ending::Done),
+            Ok(checked) => self.tell_check(checked, reason).map(WaitEnd::Done),
             Err(ending) => Ok(ending),
         }
     }
@@ -76,11 +76,11 @@ impl Shared<'_> {
         workspace: &mut Workspace,
         rerun: RunAgain<'_>,
         note: impl FnOnce(&mut Store, Measured, PathBuf) -> T,
-    ) -> Result<Ending<T>, SessionError> {
+    ) -> Result<WaitEnd<T>, SessionError> {
         gate_of_run(self, &rerun.record.commit, !workspace.home.is_one_of_many()).await?;
         let mut run = rerun.begin(workspace, &mut self.store())?;
         let measured = match run.measured(workspace, self, None).await? {
-            Ending::Detached => return Ok(Ending::Detached),
+            WaitEnd::Detached => return Ok(WaitEnd::Detached),
             ended => ended.done(),
         };
         let noted = match measured {
@@ -94,12 +94,12 @@ impl Shared<'_> {
         self.store().journal.give_up(run.open.id);
         workspace.enter_idle(&mut self.store(), run.open.id, None)?;
         self.publish()?;
-        Ok(noted.map_or_else(|ending| ending, Ending::Done))
+        Ok(noted.map_or_else(|ending| ending, WaitEnd::Done))
     }
 
     /// Tells what a rerun of the best experiment said.
-    fn tell_check(&self, checked: Checked, reason: CheckReason) -> Result<(), SessionError> {
-        let Checked { best, then, now, beside_others, shift, log } = checked;
+    fn tell_check(&self, checked: RerunResult, reason: CheckReason) -> Result<(), SessionError> {
+        let RerunResult { best, then, now, beside_others, shift, log } = checked;
         let (id, name) = (best.id, &best.metric.name);
         let of_others =
             self.store().history.crashed_runs().next().is_some_and(|record| is_tainted(record.failure.as_ref()));
@@ -146,7 +146,7 @@ impl Shared<'_> {
 impl Store {
     /// Notes in the journal that the best experiment was run again, and what that says, to be written with the end of the
     /// attempt. A drift is new with the first rerun that shows it.
-    fn note_check(&mut self, best: Record, then: Number, after: u32, measured: &Measured, log: PathBuf) -> Checked {
+    fn note_check(&mut self, best: Record, then: Number, after: u32, measured: &Measured, log: PathBuf) -> RerunResult {
         let now = match (&measured.value, &measured.failure) {
             (Some(now), None) => Ok(now.clone()),
             (_, failure) => {
@@ -155,7 +155,7 @@ impl Store {
             }
         };
         let ended = self.now();
-        let check = now.as_ref().ok().map(|now| Check::of(&best, then.value, now.value, after, ended));
+        let check = now.as_ref().ok().map(|now| DriftCheck::of(&best, then.value, now.value, after, ended));
         let (direction, noise) = (best.metric.direction, session_noise(&self.history));
         let checks = &mut self.journal.checks;
         let was_known = checks.drifts();
@@ -166,11 +166,11 @@ impl Store {
             Shift::Drift(drift) => Some(drift),
             Shift::Unknown | Shift::Chance => None,
         };
-        checks.note(after, check.map(|check| (Check { drift, ..check }, drifts)));
+        checks.note(after, check.map(|check| (DriftCheck { drift, ..check }, drifts)));
         let number = measured.value.as_ref().filter(|_| is_tainted(measured.failure.as_ref()));
         let beside_others =
             number.map(|now| format!("{} {now}, though {}", best.metric.name, GpuOther::clause(&measured.gpu_others)));
-        Checked { best, then, now, beside_others, shift, log }
+        RerunResult { best, then, now, beside_others, shift, log }
     }
 
     /// Notes on the newest crashes, whose cause is not known to be their own, that the best experiment failed as well: they

@@ -16,14 +16,14 @@ use crate::domain::{
 };
 use crate::exec::Executor;
 use crate::rules::{
-    Again, FileTerms, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, changed_text, describe_failure,
-    judge, recover,
+    Again, AttemptFacts, FileTerms, Measured, Ran, Step, Trial, Verdict, again_on_slots, changed_text,
+    describe_failure, judge, recover,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{ignored_inputs, read_records};
 use crate::session::store::{REVIEW, Store, commit_of, draft_of, guard_name, is_being_replaced, job_place, run_name};
 use crate::session::tree::{Workspace, name_of};
-use crate::session::wait::{Deadline, Ending, Shared};
+use crate::session::wait::{Deadline, Shared, WaitEnd};
 use crate::state::{OpenAttempt, OpenExperiment, OpenRun};
 
 /// The result of driving an attempt.
@@ -146,7 +146,7 @@ impl Attempt {
         tree_is_gone: bool,
     ) -> Result<Attempted, SessionError> {
         await_files(shared, self).await;
-        let found = Found { tree_is_gone, ..self.found(&shared.store(), shared.executor_of(&self.job())) };
+        let found = AttemptFacts { tree_is_gone, ..self.found(&shared.store(), shared.executor_of(&self.job())) };
         let terms = tree.file_terms.clone();
         let ended = self.recover(Some(tree), shared, &terms, deadline, found).await?;
         Ok(ended.unwrap_or(Attempted::Waiting))
@@ -160,7 +160,7 @@ impl Attempt {
         shared: &Shared<'_>,
         terms: &FileTerms,
         deadline: Deadline,
-        found: Found,
+        found: AttemptFacts,
     ) -> Result<Option<Attempted>, SessionError> {
         let steps = recover(found);
         let may_run = |step: &Step| *step == Step::AwaitSlot || *step == Step::Finish && tree.is_some();
@@ -240,10 +240,10 @@ impl Attempt {
     }
 
     /// Gathers the facts for recovery from the journal, the records and the run's folder.
-    pub(crate) fn found(&self, store: &Store, executor: &Executor) -> Found {
+    pub(crate) fn found(&self, store: &Store, executor: &Executor) -> AttemptFacts {
         let job = self.job();
         let (folder, name) = job_place(&store.folder.run(self.open.id), &job);
-        Found {
+        AttemptFacts {
             tree_is_gone: false,
             is_trial: self.open.trial.is_some(),
             phase: self.phase,
@@ -272,21 +272,21 @@ impl Attempt {
             return self.record(workspace, &mut shared.store(), record);
         }
         let measured = match self.measured(workspace, shared, deadline).await? {
-            Ending::Done(measured) => *measured,
-            Ending::Lost => Measured::lost(self.run.tries()),
-            Ending::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
-            Ending::Interrupted if self.left_the_queue(&shared.store())? => {
+            WaitEnd::Done(measured) => *measured,
+            WaitEnd::Lost => Measured::lost(self.run.tries()),
+            WaitEnd::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
+            WaitEnd::Interrupted if self.left_the_queue(&shared.store())? => {
                 self.wait_for_slot(&mut shared.store())?;
                 return Ok(Stage::Over(Attempted::Waiting));
             }
-            Ending::Interrupted if self.roll_back_version(workspace, &mut shared.store())? => {
+            WaitEnd::Interrupted if self.roll_back_version(workspace, &mut shared.store())? => {
                 return Ok(Stage::Over(Attempted::RolledBack));
             }
-            Ending::Interrupted if self.open.draft.is_some() => {
+            WaitEnd::Interrupted if self.open.draft.is_some() => {
                 let why = "the run of its next version was interrupted";
                 return self.end_with_draft(workspace, &mut shared.store(), why);
             }
-            Ending::Interrupted => {
+            WaitEnd::Interrupted => {
                 self.roll_back(workspace, &mut shared.store(), "was interrupted")?;
                 return Ok(Stage::Over(Attempted::RolledBack));
             }

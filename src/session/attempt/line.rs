@@ -8,8 +8,8 @@ use crate::domain::{
     Beside, CommitId, ExperimentId, Notice, Number, Outcome, Phase, Record, Replay, Train, experiment_names,
 };
 use crate::rules::{
-    Afresh, Car, FileTerms, Line, LineStep, Measured, Merged, Standing, Tested, Trial, Verdict, Why, fingerprint,
-    is_confirmed, judge, judge_train, mean_tolerance, session_noise, train_tolerance,
+    Afresh, Car, FileTerms, Incumbent, Line, LineStep, Measured, MergedChange, Tested, Trial, Verdict, Why,
+    fingerprint, is_confirmed, judge, judge_train, mean_tolerance, session_noise, train_tolerance,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::no_experiment;
@@ -35,7 +35,7 @@ impl Chains {
         let mut commits = Vec::new();
         for place in 1..=cars.len() {
             match self.merge(store, &cars[..place])? {
-                (Merged::Clean, Some(commit)) => commits.push(commit),
+                (MergedChange::Clean, Some(commit)) => commits.push(commit),
                 _ => return Ok(None),
             }
         }
@@ -43,7 +43,11 @@ impl Chains {
     }
 
     /// Merges the last of these winners onto the incumbent and the others.
-    fn merge(&mut self, store: &mut Store, cars: &[ExperimentId]) -> Result<(Merged, Option<CommitId>), SessionError> {
+    fn merge(
+        &mut self,
+        store: &mut Store,
+        cars: &[ExperimentId],
+    ) -> Result<(MergedChange, Option<CommitId>), SessionError> {
         let tip = store.tip();
         if self.on.as_ref() != Some(&tip) {
             *self = Chains { on: Some(tip.clone()), tops: Vec::new() };
@@ -53,13 +57,13 @@ impl Chains {
             if cars.is_empty() { Some(tip.clone()) } else { top }
         };
         if let Some(top) = known(cars) {
-            return Ok((Merged::Clean, Some(top)));
+            return Ok((MergedChange::Clean, Some(top)));
         }
-        let Some((last, onto)) = cars.split_last() else { return Ok((Merged::Empty, None)) };
+        let Some((last, onto)) = cars.split_last() else { return Ok((MergedChange::Empty, None)) };
         let ours = match known(onto) {
             Some(ours) => ours,
             None => match self.merge(store, onto)? {
-                (Merged::Clean, Some(ours)) => ours,
+                (MergedChange::Clean, Some(ours)) => ours,
                 other => return Ok(other),
             },
         };
@@ -77,19 +81,19 @@ pub(crate) fn merge_onto(
     store: &mut Store,
     open: &OpenExperiment,
     ours: &CommitId,
-) -> Result<(Merged, Option<CommitId>), SessionError> {
+) -> Result<(MergedChange, Option<CommitId>), SessionError> {
     let own = open.commit.clone().map(|commit| Ported { base: open.base.clone(), commit });
     let Some(Ported { base, commit }) = open.ported.clone().or(own) else {
         return Err(SessionError::NoCommit(open.id));
     };
     let objects = &store.repo.objects;
     Ok(match objects.merge(&base, ours, &commit)? {
-        git::Merged::Conflicts(_) => (Merged::Conflict, None),
-        git::Merged::Tree(tree) if tree.is_empty() => (Merged::Empty, None),
+        git::Merged::Conflicts(_) => (MergedChange::Conflict, None),
+        git::Merged::Tree(tree) if tree.is_empty() => (MergedChange::Empty, None),
         git::Merged::Tree(tree) => {
             let commit = objects.commit_merged(&tree, ours, &format!("{}\n", open.description))?;
             crash::point("merging.committed");
-            (Merged::Clean, Some(commit))
+            (MergedChange::Clean, Some(commit))
         }
     })
 }
@@ -106,7 +110,7 @@ pub(crate) fn find_attempt(store: &Store, id: ExperimentId) -> Result<Attempt, S
 }
 
 /// Lends the line of winners with what they are compared with. `None` without an incumbent.
-pub(crate) fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut Line, &Standing) -> T) -> Option<T> {
+pub(crate) fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut Line, &Incumbent) -> T) -> Option<T> {
     store.journal.on_line(&store.history, &store.contract, may_ask, act)
 }
 

@@ -13,10 +13,10 @@ use crate::domain::{
     CommitId, Contract, ExperimentId, Failure, FailureClass, GpuOther, MetricSource, Notice, Number, Record, Run,
     RunRole, ended_text, shell_word,
 };
-use crate::exec::{Executor, Exit, Job, Running, Started, Watched};
+use crate::exec::{Executor, Exit, Job, Running, Started, WatchedFile};
 use crate::fs::{CLOCK_LAG, read_at_most};
 use crate::measure;
-use crate::measure::{Found, LogSummary, Verdict, judge, metric_file, partial};
+use crate::measure::{LogSummary, MetricMention, Verdict, judge, metric_file, partial};
 use crate::rules::{
     CARRIED_REPEATS, CarriedFate, Measured, OtherGpu, Silence, TAINT_REPEATS, Wall, carried_clause, changed_text,
     is_empty_baseline, taint, tainting,
@@ -25,7 +25,7 @@ use crate::session::errors::{LayoutError, SessionError};
 use crate::session::files::{LogFollower, SEED, file_with, is_pattern, last_changed, newest_file, stamp};
 use crate::session::store::{Interrupt, RUN, Store, run_variables};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Deadline, Ending, Exited, Waiter};
+use crate::session::wait::{Deadline, Exited, WaitEnd, Waiter};
 use crate::state::OpenAttempt;
 
 /// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.
@@ -148,7 +148,7 @@ impl ActiveRun {
         waiter: &impl Waiter,
         deadline: Deadline,
         mut tick: impl FnMut(Option<Duration>, Option<&Number>) -> Result<Interrupt, SessionError>,
-    ) -> Result<Ending<Exited>, SessionError> {
+    ) -> Result<WaitEnd<Exited>, SessionError> {
         let ActiveRun { job, log, before, began, folder, is_elsewhere, .. } = self;
         let tick = || {
             log.look()?;
@@ -168,9 +168,9 @@ impl ActiveRun {
         waiter: &impl Waiter,
         contract: &Contract,
         baseline: Option<&Record>,
-    ) -> Result<Ending<FinishedRun>, SessionError> {
+    ) -> Result<WaitEnd<FinishedRun>, SessionError> {
         match self.wait(waiter, None, |_, _| Ok(Interrupt::None)).await?.done() {
-            Ok(exit) => Ok(Ending::Done(self.read(contract, baseline, exit?)?)),
+            Ok(exit) => Ok(WaitEnd::Done(self.read(contract, baseline, exit?)?)),
             Err(ending) => Ok(ending),
         }
     }
@@ -200,7 +200,7 @@ impl ActiveRun {
             Some(file) => Ok(read_metric_file(file, path, pointer, name, before, is_cut)?.named(name, baseline)),
             None => Err(String::new()),
         };
-        let seen = file.as_deref().map(Watched::look);
+        let seen = file.as_deref().map(WatchedFile::look);
         if let (None, MetricSource::File { path, pointer }) = (contract.deciding_composite(), &metric.source) {
             match in_file(path, pointer, &metric.name) {
                 Ok(found) => summary.found = Some(found),
@@ -217,7 +217,7 @@ impl ActiveRun {
             (Some(axes), MetricSource::Log | MetricSource::Regex(_)) => summary.put_composite(axes, LogSummary::named),
             (None, _) => {}
         }
-        let ending = measure::Ending {
+        let ending = measure::RunEnd {
             exit: exit.exit,
             signal: exit.signal,
             timed_out: exit.timed_out,
@@ -243,7 +243,7 @@ impl ActiveRun {
             }
         }
         let is_changed =
-            file.as_deref().map(Watched::look) != seen || exit.watched.is_some_and(|then| seen != Some(then));
+            file.as_deref().map(WatchedFile::look) != seen || exit.watched.is_some_and(|then| seen != Some(then));
         let is_of_file = |class| matches!(class, FailureClass::Nan | FailureClass::NoMetric | FailureClass::NoOutput);
         if is_changed && verdict.failure.as_ref().is_none_or(|failure| is_of_file(failure.class)) {
             let file: Vec<PathBuf> = metric_file_of(contract).into_iter().collect();
@@ -319,7 +319,7 @@ fn read_metric_file(
     name: &str,
     before: Option<&str>,
     is_cut: bool,
-) -> Result<Found, String> {
+) -> Result<MetricMention, String> {
     let is_one_of_many = is_pattern(path);
     let path = path.display();
     match stamp(file) {
@@ -350,7 +350,7 @@ const CHANGED_REPEATS: u32 = 2;
 
 /// Why a run is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Repeat {
+pub(crate) enum RepeatReason {
     /// Files changed during it.
     Changed,
     /// Another process was on its GPU.
@@ -389,19 +389,19 @@ impl Attempt {
     /// Returns why to repeat a finished run, if it is to be repeated. What makes its number worthless says nothing about
     /// the experiment. In a tree of `ar`'s own, files that change are the run's own doing if they change again, so that one
     /// repeat tells. *In place* the user may edit any file meanwhile, a protected one too.
-    pub(crate) fn repeat_of(&self, measured: &Measured) -> Option<Repeat> {
+    pub(crate) fn repeat_of(&self, measured: &Measured) -> Option<RepeatReason> {
         let class = measured.failure.as_ref().map(|failure| failure.class);
         let repeats = self.run.without.as_ref().map_or(0, |without| without.repeats);
         if !measured.carried.is_empty() && class != Some(FailureClass::Protected) && repeats < CARRIED_REPEATS {
-            return Some(Repeat::Carried);
+            return Some(RepeatReason::Carried);
         }
         if measured.other_gpu.is_some() {
-            return (self.run.moved < TAINT_REPEATS).then_some(Repeat::OtherGpu);
+            return (self.run.moved < TAINT_REPEATS).then_some(RepeatReason::OtherGpu);
         }
         if !measured.gpu_others.is_empty() && self.run.tainted < TAINT_REPEATS {
             // Nobody reads the number of a check of the baseline.
             let has_number = !self.is_beside_first() || self.run.role != RunRole::Check;
-            return has_number.then_some(Repeat::Tainted);
+            return has_number.then_some(RepeatReason::Tainted);
         }
         let is_disturbed = !self.open.id.is_baseline() && !measured.changed().is_empty();
         let (is_in_place, is_protected) = (self.open.beside.slot.is_none(), class == Some(FailureClass::Protected));
@@ -410,7 +410,7 @@ impl Attempt {
             // Its own change was checked before, so that the run or the user did this.
             || is_protected && is_in_place && measured.run.is_some();
         let most = if is_in_place { CHANGED_REPEATS } else { 1 };
-        (is_changed && self.run.repeated < most && !self.is_beside_first()).then_some(Repeat::Changed)
+        (is_changed && self.run.repeated < most && !self.is_beside_first()).then_some(RepeatReason::Changed)
     }
 
     /// Puts the tree back, which saves what somebody edited there, and makes the run ready once more.
@@ -419,7 +419,7 @@ impl Attempt {
         workspace: &mut Workspace,
         store: &mut Store,
         measured: &Measured,
-        why: Repeat,
+        why: RepeatReason,
     ) -> Result<(), SessionError> {
         self.count_repeat(store, measured, why);
         self.enter_run(store)?;
@@ -428,22 +428,22 @@ impl Attempt {
     }
 
     /// Counts a repeat of its run and tells of it. The journal is written when the run is made ready.
-    pub(crate) fn count_repeat(&mut self, store: &mut Store, measured: &Measured, why: Repeat) {
+    pub(crate) fn count_repeat(&mut self, store: &mut Store, measured: &Measured, why: RepeatReason) {
         let said = match why {
-            Repeat::Changed => match (&measured.failure, measured.changed()) {
+            RepeatReason::Changed => match (&measured.failure, measured.changed()) {
                 (Some(failure), changed) if changed.is_empty() => failure.excerpt.replace('\n', ", "),
                 (_, changed) => changed_text(&changed),
             },
-            Repeat::Tainted => GpuOther::clause(&measured.gpu_others),
-            Repeat::OtherGpu => measured.other_gpu.as_ref().map(OtherGpu::clause).unwrap_or_default(),
-            Repeat::Carried => carried_clause(&measured.carried),
+            RepeatReason::Tainted => GpuOther::clause(&measured.gpu_others),
+            RepeatReason::OtherGpu => measured.other_gpu.as_ref().map(OtherGpu::clause).unwrap_or_default(),
+            RepeatReason::Carried => carried_clause(&measured.carried),
         };
         store.note(Notice::RunRepeated { id: self.open.id, why: said });
         match why {
-            Repeat::Changed => self.run.repeated += 1,
-            Repeat::Tainted => self.run.tainted += 1,
-            Repeat::OtherGpu => self.run.moved += 1,
-            Repeat::Carried => self.run.without.get_or_insert_default().count(measured),
+            RepeatReason::Changed => self.run.repeated += 1,
+            RepeatReason::Tainted => self.run.tainted += 1,
+            RepeatReason::OtherGpu => self.run.moved += 1,
+            RepeatReason::Carried => self.run.without.get_or_insert_default().count(measured),
         }
     }
 

@@ -3,10 +3,10 @@
 
 use jiff::Timestamp;
 
-use super::calling::{Calling, Purpose, Work};
+use super::calling::{CallWork, Calling, Purpose};
 use super::change_checks::repeated_direction;
 use super::lifecycle::Attempt;
-use super::reworking::{Reworked, is_to_be_merged, merge};
+use super::reworking::{ReworkOutcome, is_to_be_merged, merge};
 use crate::crash;
 use crate::domain::{
     AgentCall, CommitId, Contract, Event, ExperimentId, Notice, Phase, Record, Role, RoleProposal, ended_text,
@@ -17,7 +17,7 @@ use crate::measure::plain_text;
 use crate::session::errors::SessionError;
 use crate::session::store::{AGENT, NO_KEEP, Store, Texts, commit_of, describe, note_offer};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Ending, Shared, write_in_folder};
+use crate::session::wait::{Shared, WaitEnd, write_in_folder};
 use crate::state::{Journal, OpenExperiment};
 
 /// The outcome of a finished call of the agent.
@@ -40,13 +40,13 @@ impl Attempt {
         self,
         workspace: &mut Workspace,
         shared: &Shared<'_>,
-    ) -> Result<Ending<CallResult>, SessionError> {
+    ) -> Result<WaitEnd<CallResult>, SessionError> {
         let attempt = self;
         let id = attempt.open.id;
         let call = Calling::of(&attempt, &mut shared.store(), None)?;
         let mut work = match call.ask(workspace, shared, None).await?.done() {
             Ok(Some(work)) => *work,
-            Ok(None) => return Ok(Ending::Done(CallResult::Outage)),
+            Ok(None) => return Ok(WaitEnd::Done(CallResult::Outage)),
             Err(ending) => return Ok(ending),
         };
         let direction = work.proposal.direction.as_deref();
@@ -60,7 +60,7 @@ impl Attempt {
             let (seconds, usage) = (work.exit.seconds, work.usage);
             work = match call.ask(workspace, shared, Some(&direction)).await?.done() {
                 Ok(Some(work)) => *work,
-                Ok(None) => return Ok(Ending::Done(CallResult::Outage)),
+                Ok(None) => return Ok(WaitEnd::Done(CallResult::Outage)),
                 Err(ending) => return Ok(ending),
             };
             work.exit.seconds += seconds;
@@ -68,7 +68,7 @@ impl Attempt {
         }
         let result = attempt.commit_work(workspace, &mut shared.store(), work)?;
         shared.publish()?;
-        Ok(Ending::Done(result))
+        Ok(WaitEnd::Done(result))
     }
 
     /// Opens an experiment of this number on the best one, in a seat where there are several.
@@ -98,9 +98,9 @@ impl Attempt {
         mut self,
         workspace: &mut Workspace,
         store: &mut Store,
-        work: Work,
+        work: CallWork,
     ) -> Result<CallResult, SessionError> {
-        let Work { exit, cut_short, usage, proposal, said, described, memories, words, .. } = work;
+        let CallWork { exit, cut_short, usage, proposal, said, described, memories, words, .. } = work;
         let open = &mut self.open;
         let id = open.id;
         open.direction = proposal.direction.clone();
@@ -207,7 +207,7 @@ fn subject_of_call(store: &Store, tip: &CommitId, base: &CommitId) -> Result<Opt
 const PROPOSAL: usize = 16 * 1024;
 
 /// The text that a call printed, or why it gave none.
-pub(crate) fn text_of(work: &Work) -> Result<String, String> {
+pub(crate) fn text_of(work: &CallWork) -> Result<String, String> {
     let exit = &work.exit;
     if exit.timed_out || exit.exit != Some(0) {
         return Err(ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds));
@@ -223,12 +223,12 @@ impl Calling<'_> {
         &self,
         workspace: &mut Workspace,
         shared: &Shared<'_>,
-    ) -> Result<Ending<bool>, SessionError> {
+    ) -> Result<WaitEnd<bool>, SessionError> {
         let (attempt, asked) = (self.attempt, self.ask(workspace, shared, None).await?);
         shared.store().journal.give_up(attempt.open.id);
         let work = match asked.done() {
             Ok(Some(work)) => work,
-            Ok(None) => return Ok(Ending::Done(false)),
+            Ok(None) => return Ok(WaitEnd::Done(false)),
             Err(ending) => return Ok(ending),
         };
         // One that was cut short is asked for again.
@@ -240,12 +240,12 @@ impl Calling<'_> {
         }
         attempt.put_unfinished_away(workspace, &mut shared.store())?;
         shared.publish()?;
-        Ok(Ending::Done(true))
+        Ok(WaitEnd::Done(true))
     }
 
     /// Notes the proposal that a call in a role made, or says that it made none. The journal that is written when the call is
     /// put away has it.
-    fn keep_proposal(&self, shared: &Shared<'_>, role: Role, work: &Work) -> Result<(), SessionError> {
+    fn keep_proposal(&self, shared: &Shared<'_>, role: Role, work: &CallWork) -> Result<(), SessionError> {
         let text = text_of(work);
         let event: Event = match &text {
             Ok(_) => Event::Explored { id: self.attempt.open.id, role, seconds: work.exit.seconds },
@@ -273,7 +273,7 @@ pub(crate) fn text_due(contract: &Contract, journal: &Journal) -> Option<Purpose
 }
 
 /// Keeps the summary that a call gave, or says that it gave none.
-pub(crate) fn keep_summary(shared: &Shared<'_>, work: &Work, attempt: &Attempt) -> Result<(), SessionError> {
+pub(crate) fn keep_summary(shared: &Shared<'_>, work: &CallWork, attempt: &Attempt) -> Result<(), SessionError> {
     {
         let Store { journal, contract, .. } = &mut *shared.store();
         journal.checkpoints.summary_asked(contract.summary_at, contract.created, Timestamp::now());
@@ -316,7 +316,7 @@ pub(crate) async fn propose(
     shared: &Shared<'_>,
 ) -> Result<Called, SessionError> {
     match attempt.propose(workspace, shared).await? {
-        Ending::Done(CallResult::Change(mut attempt)) => {
+        WaitEnd::Done(CallResult::Change(mut attempt)) => {
             let commit = commit_of(&attempt.open)?;
             if attempt.is_prepared {
                 return Ok(Called::Prepared(attempt));
@@ -332,11 +332,11 @@ pub(crate) async fn propose(
             }
             Ok(Called::Over)
         }
-        Ending::Done(CallResult::Nothing { seconds }) => Ok(Called::Idle { seconds }),
-        Ending::Done(CallResult::Outage) => Ok(Called::Outage),
-        Ending::Interrupted => Ok(Called::Over),
-        Ending::Lost => Ok(Called::Lost),
-        Ending::Detached => Ok(Called::Detached),
+        WaitEnd::Done(CallResult::Nothing { seconds }) => Ok(Called::Idle { seconds }),
+        WaitEnd::Done(CallResult::Outage) => Ok(Called::Outage),
+        WaitEnd::Interrupted => Ok(Called::Over),
+        WaitEnd::Lost => Ok(Called::Lost),
+        WaitEnd::Detached => Ok(Called::Detached),
     }
 }
 
@@ -349,10 +349,10 @@ pub(crate) async fn ask_for_text(
 ) -> Result<Called, SessionError> {
     let call = Calling::for_text(attempt, &mut shared.store(), purpose)?;
     Ok(match call.ask_for_text(workspace, shared).await? {
-        Ending::Done(true) | Ending::Interrupted => Called::Over,
-        Ending::Done(false) => Called::Outage,
-        Ending::Lost => Called::Lost,
-        Ending::Detached => Called::Detached,
+        WaitEnd::Done(true) | WaitEnd::Interrupted => Called::Over,
+        WaitEnd::Done(false) => Called::Outage,
+        WaitEnd::Lost => Called::Lost,
+        WaitEnd::Detached => Called::Detached,
     })
 }
 
@@ -368,14 +368,14 @@ pub(crate) async fn call_again(
     let reworked = attempt.rework(workspace, shared).await?;
     shared.publish()?;
     Ok(match reworked {
-        Ending::Done(Reworked::Version) if attempt.is_prepared => Called::Prepared(Box::new(attempt)),
-        Ending::Done(Reworked::Version) if attempt.open.refused.is_some() => {
+        WaitEnd::Done(ReworkOutcome::Version) if attempt.is_prepared => Called::Prepared(Box::new(attempt)),
+        WaitEnd::Done(ReworkOutcome::Version) if attempt.open.refused.is_some() => {
             attempt.finish(workspace, shared, None).await?;
             Called::Over
         }
-        Ending::Done(Reworked::Version | Reworked::Recorded) | Ending::Interrupted => Called::Over,
-        Ending::Done(Reworked::Outage) => Called::Outage,
-        Ending::Lost => Called::Lost,
-        Ending::Detached => Called::Detached,
+        WaitEnd::Done(ReworkOutcome::Version | ReworkOutcome::Recorded) | WaitEnd::Interrupted => Called::Over,
+        WaitEnd::Done(ReworkOutcome::Outage) => Called::Outage,
+        WaitEnd::Lost => Called::Lost,
+        WaitEnd::Detached => Called::Detached,
     })
 }

@@ -53,7 +53,7 @@ impl Store {
             crash::point("recording.recorded");
             self.history.push(record.clone());
         }
-        self.settle(&open, tree, Found::Nothing)
+        self.settle(&open, tree, LeftParts::Nothing)
     }
 
     /// Does what a process that was killed has left of it.
@@ -65,11 +65,11 @@ impl Store {
             }
             crash::point("recording.recorded");
         }
-        self.settle(open, tree, Found::Something)
+        self.settle(open, tree, LeftParts::Something)
     }
 
     /// Writes rows, branch, working tree and memory files of what is recorded, and closes the attempts.
-    fn settle(&mut self, open: &OpenExperiment, mut tree: UsersTree<'_>, found: Found) -> Result<(), SessionError> {
+    fn settle(&mut self, open: &OpenExperiment, mut tree: UsersTree<'_>, found: LeftParts) -> Result<(), SessionError> {
         let records = &open.recording;
         for record in records {
             self.write_row(open, record, found)?;
@@ -110,7 +110,7 @@ impl Store {
         }
         // If somebody at work has deleted the rows meanwhile, those of open experiments are not among the restored ones.
         self.heal()?;
-        records.iter().try_for_each(|record| self.write_row(open, record, Found::Something))?;
+        records.iter().try_for_each(|record| self.write_row(open, record, LeftParts::Something))?;
         let closed: Vec<ExperimentId> = records.iter().map(|record| record.id).chain([open.id]).collect();
         for id in closed {
             self.repo.refs.drop_ref(&self.contract.tag.open_ref(id))?;
@@ -123,10 +123,10 @@ impl Store {
 
     /// Appends the row of an experiment, or puts it in the place of that of the version which it replaces; unless it is there,
     /// behind where the file ended when the step was entered. One of the same commit before that is another session's.
-    fn write_row(&mut self, open: &OpenExperiment, record: &Record, found: Found) -> Result<(), SessionError> {
+    fn write_row(&mut self, open: &OpenExperiment, record: &Record, found: LeftParts) -> Result<(), SessionError> {
         let name = self.ledger.name();
         self.ledger.give_way();
-        if matches!(found, Found::Something) && self.ledger.has_row(&record.commit, open.rows_from)? {
+        if matches!(found, LeftParts::Something) && self.ledger.has_row(&record.commit, open.rows_from)? {
             return Ok(());
         }
         match open.versions.last().filter(|_| open.replaces.is_some()) {
@@ -154,7 +154,7 @@ impl Store {
 
 /// Parts of a record that an interrupted settling may have left.
 #[derive(Debug, Clone, Copy)]
-enum Found {
+enum LeftParts {
     Nothing,
     Something,
 }

@@ -26,7 +26,7 @@ use crate::session::files::{refuse_spoilt, remove_file};
 use crate::session::research::artifact::new_claims;
 use crate::session::store::{REVIEW, Store, clear_run_folder, draft_of, own_names, run_variables};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Deadline, Ending, Exited, Shared};
+use crate::session::wait::{Deadline, Exited, Shared, WaitEnd};
 use crate::state::{SessionFolder, read_log_tail};
 use crate::{agent, crash, exec};
 
@@ -102,32 +102,32 @@ impl Attempt {
             return Ok(Stage::Over(Attempted::Waiting));
         }
         match self.have_reviewed(shared, deadline).await? {
-            Ending::Detached => Ok(Stage::Over(Attempted::StillRunning)),
+            WaitEnd::Detached => Ok(Stage::Over(Attempted::StillRunning)),
             _ => self.conclude(workspace, shared),
         }
     }
 
-    /// Puts the verdict and what follows from it into the draft, unless it has one. Every ending but [`Ending::Detached`]
+    /// Puts the verdict and what follows from it into the draft, unless it has one. Every ending but [`WaitEnd::Detached`]
     /// leaves a draft with a review, if the session still has a reviewer.
     pub(crate) async fn have_reviewed(
         &mut self,
         shared: &Shared<'_>,
         deadline: Deadline,
-    ) -> Result<Ending<()>, SessionError> {
+    ) -> Result<WaitEnd<()>, SessionError> {
         let mut draft = draft_of(&self.open)?;
         if draft.review.is_some() {
-            return Ok(Ending::Done(()));
+            return Ok(WaitEnd::Done(()));
         }
         if shared.store().contract.reviewer.is_none() {
             // It was turned off after it had been called.
             let store = &mut *shared.store();
             ReviewCall::of(&draft, &store.folder).remove_tree(store);
-            return Ok(Ending::Done(()));
+            return Ok(WaitEnd::Done(()));
         }
         let call = ReviewCall::of(&draft, &shared.store().folder);
         let review = match call.review(shared, deadline).await? {
-            Ending::Done(review) => review,
-            _ => return Ok(Ending::Detached),
+            WaitEnd::Done(review) => review,
+            _ => return Ok(WaitEnd::Detached),
         };
         shared.emit(Event::ReviewFinished { id: self.open.id, review: review.clone(), late: false })?;
         if review.verdict == ReviewVerdict::NotEarned {
@@ -139,7 +139,7 @@ impl Attempt {
         self.open.draft = Some(Box::new(draft));
         self.enter(&mut shared.store(), Phase::Reviewing)?;
         crash::point("reviewing.noted");
-        Ok(Ending::Done(()))
+        Ok(WaitEnd::Done(()))
     }
 }
 
@@ -150,7 +150,11 @@ impl ReviewCall<'_> {
     /// # Errors
     ///
     /// Fails on errors that the reviewer did not cause: the session's own files, or a full disk.
-    pub(crate) async fn review(&self, shared: &Shared<'_>, deadline: Deadline) -> Result<Ending<Review>, SessionError> {
+    pub(crate) async fn review(
+        &self,
+        shared: &Shared<'_>,
+        deadline: Deadline,
+    ) -> Result<WaitEnd<Review>, SessionError> {
         let id = self.record.id;
         let began = Instant::now();
         let ended = match self.start(shared, deadline) {
@@ -164,15 +168,15 @@ impl ReviewCall<'_> {
             Err(error) => {
                 shared.store().end_detection(id)?;
                 self.remove_tree(&mut shared.store());
-                return Ok(Ending::Done(unreviewed(format!("it cannot be called: {}", with_causes(&error)), began)));
+                return Ok(WaitEnd::Done(unreviewed(format!("it cannot be called: {}", with_causes(&error)), began)));
             }
         };
         if ended.is_over() {
             restore_after(shared, id, REVIEW).await?;
             self.remove_tree(&mut shared.store());
         }
-        if matches!(ended, Ending::Detached) {
-            return Ok(Ending::Detached);
+        if matches!(ended, WaitEnd::Detached) {
+            return Ok(WaitEnd::Detached);
         }
         let store = &mut *shared.store();
         let answer = agent::read_answer(&self.log(), 0);
@@ -180,11 +184,11 @@ impl ReviewCall<'_> {
         let usage = priced(answer.usage.clone(), model, &store.contract.prices);
         store.journal.spend(&usage);
         let review = match ended {
-            Ending::Done(exited) => self.read(store, exited, answer, began)?,
-            Ending::Interrupted => unreviewed("it was interrupted".into(), began),
-            Ending::Detached | Ending::Lost => unreviewed("its shim was killed".into(), began),
+            WaitEnd::Done(exited) => self.read(store, exited, answer, began)?,
+            WaitEnd::Interrupted => unreviewed("it was interrupted".into(), began),
+            WaitEnd::Detached | WaitEnd::Lost => unreviewed("its shim was killed".into(), began),
         };
-        Ok(Ending::Done(Review { tokens: usage.tokens, cost: usage.cost, ..review }))
+        Ok(WaitEnd::Done(Review { tokens: usage.tokens, cost: usage.cost, ..review }))
     }
 
     /// Makes the tree, writes the prompt and calls the reviewer.
@@ -309,7 +313,7 @@ pub(crate) fn to_review(store: &Store) -> Vec<ExperimentId> {
 
 /// Has an attempt reviewed. Then it is a winner, or is recorded.
 pub(crate) async fn review(attempt: &mut Attempt, shared: &Shared<'_>) -> Result<Attempted, SessionError> {
-    if let Ending::Detached = attempt.have_reviewed(shared, None).await? {
+    if let WaitEnd::Detached = attempt.have_reviewed(shared, None).await? {
         return Ok(Attempted::StillRunning);
     }
     let draft = draft_of(&attempt.open)?;

@@ -1,25 +1,25 @@
 //! Calls of the agent that rework a change whose run or guard failed, or merge it with what was kept since it was made.
 
-use super::calling::{Calling, Work};
+use super::calling::{CallWork, Calling};
 use super::change_checks::edits;
 use super::lifecycle::{Attempt, Stage};
 use super::line::merge_onto;
 use super::proposing::Called;
-use crate::agent::Merging;
+use crate::agent::MergeRequest;
 use crate::crash;
 use crate::domain::{
     CommitId, Event, ExperimentId, Failure, FailureClass, Outcome, Phase, Record, Replay, Review, ReviewVerdict,
     Version, experiment_name,
 };
-use crate::rules::{Again, BeforeRun, FileTerms, Forbidden, LOST_RETRIES, before_run};
+use crate::rules::{Again, FileTerms, Forbidden, LOST_RETRIES, MergedStep, before_run};
 use crate::session::errors::SessionError;
 use crate::session::store::{AGENT, Store, Texts, commit_of, draft_of};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Ending, Shared, gate_of_call};
+use crate::session::wait::{Shared, WaitEnd, gate_of_call};
 use crate::state::{OpenExperiment, OpenRun, Ported};
 
 /// The outcome of a rework.
-pub(crate) enum Reworked {
+pub(crate) enum ReworkOutcome {
     /// A next version, which waits for its run.
     Version,
     /// The last version is recorded, as nothing more comes of it.
@@ -34,7 +34,7 @@ impl Attempt {
         &mut self,
         workspace: &mut Workspace,
         shared: &Shared<'_>,
-    ) -> Result<Ending<Reworked>, SessionError> {
+    ) -> Result<WaitEnd<ReworkOutcome>, SessionError> {
         let draft = draft_of(&self.open)?;
         if shared.times.no_time_for_run(&shared.store()).is_some() {
             return self.give_up(workspace, &mut shared.store(), "there is no time left to rework it");
@@ -46,24 +46,24 @@ impl Attempt {
             workspace.note_settings(&mut shared.store(), self.open.id, AGENT)?;
             workspace.remember_untracked_beside(&mut shared.store(), &self.open.base, &draft.commit)?;
             if shared.store().journal.pauses.waits_for_reset() {
-                return Ok(Ending::Done(Reworked::Outage));
+                return Ok(WaitEnd::Done(ReworkOutcome::Outage));
             }
             let call = Calling::of(self, &mut shared.store(), None)?;
             match call.ask(workspace, shared, None).await? {
-                Ending::Done(Some(work)) => break *work,
-                Ending::Done(None) => return Ok(Ending::Done(Reworked::Outage)),
-                Ending::Detached => return Ok(Ending::Detached),
-                Ending::Interrupted => {
+                WaitEnd::Done(Some(work)) => break *work,
+                WaitEnd::Done(None) => return Ok(WaitEnd::Done(ReworkOutcome::Outage)),
+                WaitEnd::Detached => return Ok(WaitEnd::Detached),
+                WaitEnd::Interrupted => {
                     return self.give_up(workspace, &mut shared.store(), "its rework was interrupted");
                 }
                 // Repeats the call, as after a kill of this process.
-                Ending::Lost if lost < LOST_RETRIES => lost += 1,
-                Ending::Lost => {
+                WaitEnd::Lost if lost < LOST_RETRIES => lost += 1,
+                WaitEnd::Lost => {
                     return self.give_up(workspace, &mut shared.store(), "the agent reworking it was killed");
                 }
             }
         };
-        self.commit_rework(workspace, &mut shared.store(), work).map(Ending::Done)
+        self.commit_rework(workspace, &mut shared.store(), work).map(WaitEnd::Done)
     }
 
     /// Restores the measured version, without what its run or its guards changed, with the branch at the base.
@@ -81,11 +81,11 @@ impl Attempt {
         &mut self,
         workspace: &mut Workspace,
         store: &mut Store,
-        work: Work,
-    ) -> Result<Reworked, SessionError> {
+        work: CallWork,
+    ) -> Result<ReworkOutcome, SessionError> {
         let open = &mut self.open;
         work.add_to(open, store);
-        let Work { exit, proposal, said, described, .. } = work;
+        let CallWork { exit, proposal, said, described, .. } = work;
         open.direction = proposal.direction.clone().or(open.direction.take());
         open.proposal_error = proposal.error.clone().or(open.proposal_error.take());
         let known = workspace.known_untracked()?;
@@ -102,10 +102,10 @@ impl Attempt {
         crash::point("rework.change_committed");
         store.note_call_end(self.open.id, &exit, committed.is_some(), said.unwrap_or_default());
         if committed.is_some() {
-            return Ok(Reworked::Version);
+            return Ok(ReworkOutcome::Version);
         }
         self.end_with_draft(workspace, store, "the agent changed nothing more")?;
-        Ok(Reworked::Recorded)
+        Ok(ReworkOutcome::Recorded)
     }
 
     fn give_up(
@@ -113,9 +113,9 @@ impl Attempt {
         workspace: &mut Workspace,
         store: &mut Store,
         why: &str,
-    ) -> Result<Ending<Reworked>, SessionError> {
+    ) -> Result<WaitEnd<ReworkOutcome>, SessionError> {
         self.end_with_draft(workspace, store, why)?;
-        Ok(Ending::Done(Reworked::Recorded))
+        Ok(WaitEnd::Done(ReworkOutcome::Recorded))
     }
 
     /// Saves the version that was measured, and enters the next one in the journal.
@@ -173,7 +173,7 @@ pub(crate) fn make_fresh(attempt: &mut Attempt, store: &mut Store, terms: &FileT
     let incumbent = store.history.kept_at(&tip).unwrap_or(ExperimentId::BASELINE);
     let was_asked = attempt.open.merge_with.is_some();
     match (before_run(merged, was_asked), commit) {
-        (BeforeRun::Run, Some(commit)) => {
+        (MergedStep::Run, Some(commit)) => {
             let why = format!("merged with {} before its run", experiment_name(incumbent));
             note_replay(attempt, why)?;
             (attempt.open.base, attempt.open.commit) = (tip, Some(commit.clone()));
@@ -181,13 +181,13 @@ pub(crate) fn make_fresh(attempt: &mut Attempt, store: &mut Store, terms: &FileT
             check_commit(store, terms, &mut attempt.open)?;
             store.enter_ready(attempt)?;
         }
-        (BeforeRun::Ask, _) => {
+        (MergedStep::Ask, _) => {
             attempt.open.merge_with = Some(tip);
             attempt.enter(store, Phase::Proposing)?;
             crash::point("merging.asked");
             return Ok(false);
         }
-        (BeforeRun::Duplicate, _) => {
+        (MergedStep::Duplicate, _) => {
             refuse(attempt, FailureClass::Duplicate, format!("{} contains this change", experiment_name(incumbent)));
         }
         _ => refuse(attempt, FailureClass::Conflict, format!("with {}", experiment_name(incumbent))),
@@ -228,11 +228,11 @@ pub(crate) async fn merge(
     let merging = merging(attempt, &shared.store())?;
     let call = Calling::of(&again, &mut shared.store(), Some(merging))?;
     let work = match call.ask(workspace, shared, None).await? {
-        Ending::Done(Some(work)) => *work,
-        Ending::Done(None) => return Ok(Called::Outage),
-        Ending::Interrupted => return Ok(Called::Over),
-        Ending::Lost => return Ok(Called::Lost),
-        Ending::Detached => return Ok(Called::Detached),
+        WaitEnd::Done(Some(work)) => *work,
+        WaitEnd::Done(None) => return Ok(Called::Outage),
+        WaitEnd::Interrupted => return Ok(Called::Over),
+        WaitEnd::Lost => return Ok(Called::Lost),
+        WaitEnd::Detached => return Ok(Called::Detached),
     };
     let is_merged = commit_merge(&mut again, workspace, &mut shared.store(), work)?;
     end_merge(attempt, workspace, shared, again, is_merged).await
@@ -245,11 +245,11 @@ fn on(attempt: &Attempt, onto: CommitId) -> Attempt {
     Attempt::at(open, Phase::Proposing)
 }
 
-fn merging(attempt: &Attempt, store: &Store) -> Result<Merging, SessionError> {
+fn merging(attempt: &Attempt, store: &Store) -> Result<MergeRequest, SessionError> {
     let commit = commit_of(&attempt.open)?;
     let patch = store.repo.objects.diff_text(&attempt.open.base, &commit)?;
     let number = attempt.open.draft.as_ref().and_then(|draft| draft.metric.number());
-    Ok(Merging {
+    Ok(MergeRequest {
         incumbent: store.history.standing().map_or(ExperimentId::BASELINE, |(id, _)| id),
         description: attempt.open.description.clone(),
         commit: commit.to_string(),
@@ -263,11 +263,11 @@ fn commit_merge(
     attempt: &mut Attempt,
     workspace: &mut Workspace,
     store: &mut Store,
-    work: Work,
+    work: CallWork,
 ) -> Result<bool, SessionError> {
     let open = &mut attempt.open;
     work.add_to(open, store);
-    let Work { exit, proposal, .. } = work;
+    let CallWork { exit, proposal, .. } = work;
     let own = proposal.description.clone().or_else(|| Some(open.description.clone()));
     let texts = Texts { own, fallback: None, before: None };
     let known = workspace.known_untracked()?;

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::change_checks::is_changed;
 use super::left_over::{await_files, point_run_log, restore_after};
 use super::lifecycle::Attempt;
-use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, Repeat, metric_file_stamp};
+use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, RepeatReason, metric_file_stamp};
 use crate::crash;
 use crate::domain::{
     Actor, Contract, Environment, Event, FailureClass, Metrics, Notice, Number, Phase, Record, Run, RunRole, Unit,
@@ -27,7 +27,7 @@ use crate::session::store::{
     Interrupt, RUN, RUN_FILES, Store, clear_run_folder, commit_of, guard_name, job_place, run_name,
 };
 use crate::session::tree::Workspace;
-use crate::session::wait::{Deadline, Ending, Heartbeat, Shared, gate_of_run};
+use crate::session::wait::{Deadline, Heartbeat, Shared, WaitEnd, gate_of_run};
 
 /// Limit on retries after a job's files were deleted while it was started or picked up.
 pub(crate) const DELETIONS: u32 = 3;
@@ -210,33 +210,33 @@ impl Attempt {
         workspace: &mut Workspace,
         shared: &Shared<'_>,
         deadline: Deadline,
-    ) -> Result<Ending<Box<Measured>>, SessionError> {
+    ) -> Result<WaitEnd<Box<Measured>>, SessionError> {
         loop {
             let ended = match self.take_run(workspace, shared).await? {
                 Some(run) => self.watch_run(workspace, shared, run, deadline).await?,
-                None => Ending::Lost,
+                None => WaitEnd::Lost,
             };
             match ended {
-                Ending::Lost if shared.overtaken.borrow().contains(&self.open.id) => return Ok(Ending::Interrupted),
+                WaitEnd::Lost if shared.overtaken.borrow().contains(&self.open.id) => return Ok(WaitEnd::Interrupted),
                 // Whoever asked for a further run decides whether it starts again.
-                Ending::Lost if !self.run.is_first() => return Ok(Ending::Lost),
-                Ending::Lost if self.may_start_again() => {
+                WaitEnd::Lost if !self.run.is_first() => return Ok(WaitEnd::Lost),
+                WaitEnd::Lost if self.may_start_again() => {
                     self.run_again(workspace, &mut shared.store())?;
                 }
-                Ending::Done(measured) => match self.repeat_of(&measured) {
+                WaitEnd::Done(measured) => match self.repeat_of(&measured) {
                     // The same holds of its repeats.
                     Some(why) if self.is_beside_first() => {
                         let store = &mut *shared.store();
                         self.count_repeat(store, &measured, why);
                         self.forget_run(store)?;
-                        return Ok(Ending::Lost);
+                        return Ok(WaitEnd::Lost);
                     }
                     Some(why) => {
                         self.repeat_run(workspace, &mut shared.store(), &measured, why)?;
                         shared.publish()?;
                     }
                     None if self.settle_carried(workspace, &mut shared.store(), &measured)? => {
-                        self.repeat_run(workspace, &mut shared.store(), &measured, Repeat::Carried)?;
+                        self.repeat_run(workspace, &mut shared.store(), &measured, RepeatReason::Carried)?;
                         shared.publish()?;
                     }
                     None => {
@@ -244,7 +244,7 @@ impl Attempt {
                             return Err(self.on_other_gpu(&shared.store(), other));
                         }
                         self.note_tainted_baseline(&mut shared.store(), &measured);
-                        return Ok(Ending::Done(measured));
+                        return Ok(WaitEnd::Done(measured));
                     }
                 },
                 ending => return Ok(ending),
@@ -288,7 +288,7 @@ impl Attempt {
         shared: &Shared<'_>,
         mut run: ActiveRun,
         deadline: Deadline,
-    ) -> Result<Ending<Box<Measured>>, SessionError> {
+    ) -> Result<WaitEnd<Box<Measured>>, SessionError> {
         let mut heartbeat = Heartbeat::new();
         let id = self.open.id;
         let is_beside = self.is_beside_first();
@@ -312,12 +312,12 @@ impl Attempt {
             restore_after(shared, id, &self.job()).await?;
         }
         if ended.is_over() && self.has_lost_tree(workspace, &mut shared.store())? {
-            return Ok(Ending::Lost);
+            return Ok(WaitEnd::Lost);
         }
         let exit = match ended.done() {
             Ok(Err(ExecError::NoWall { detail, .. })) if self.may_start_again() || self.is_beside_first() => {
                 shared.store().note(Notice::NotStarted { id, why: detail });
-                return Ok(Ending::Lost);
+                return Ok(WaitEnd::Lost);
             }
             Ok(Err(error @ ExecError::Evicted { .. })) => {
                 // It says nothing about the change, and is no loss that counts.
@@ -325,7 +325,7 @@ impl Attempt {
                 let store = &mut *shared.store();
                 store.note(Notice::Evicted { id, why: error.to_string() });
                 self.forget_run(store)?;
-                return Ok(Ending::Lost);
+                return Ok(WaitEnd::Lost);
             }
             Ok(Err(machine @ (ExecError::DiskFull { .. } | ExecError::NoWall { .. }))) => {
                 // Removing an open log would free no space.
@@ -348,13 +348,13 @@ impl Attempt {
             // The disk was full then and has room now. It is made again, which is no loss that counts.
             self.run.starts = self.run.starts.saturating_sub(1);
             self.forget_run(store)?;
-            return Ok(Ending::Lost);
+            return Ok(WaitEnd::Lost);
         }
         // Somebody may delete it at this moment.
         if !measured.changed().is_empty() && self.has_lost_tree(workspace, store)? {
-            return Ok(Ending::Lost);
+            return Ok(WaitEnd::Lost);
         }
-        Ok(Ending::Done(Box::new(measured)))
+        Ok(WaitEnd::Done(Box::new(measured)))
     }
 
     /// Returns whether the tree of a run or a guard was deleted, which makes the results unreliable. If so, removes them

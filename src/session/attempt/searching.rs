@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::agent::{Finding, directive_text, goal_sentence};
+use crate::agent::{SearchFinding, directive_text, goal_sentence};
 use crate::crash;
 use crate::domain::{
     Directive, Event, ExperimentId, FORMAT_VERSION, IdeaKind, NewIdea, Notice, Rung, cut, ended_text, one_line,
@@ -23,7 +23,7 @@ use crate::rules::{JobPlaces, WalledRole, directions_tried};
 use crate::session::errors::SessionError;
 use crate::session::files::remove_file;
 use crate::session::store::{Interrupt, Store};
-use crate::session::wait::{Ending, Exited, Shared, Waiter};
+use crate::session::wait::{Exited, Shared, WaitEnd, Waiter};
 
 /// The name of a search command's job.
 const SEARCH: &str = "search";
@@ -59,17 +59,20 @@ struct ResultLine {
 
 /// Asks the search commands for the directive of an experiment, if it allows research. Within the same step of the ladder,
 /// it returns the earlier results.
-pub(crate) async fn search(shared: &Shared<'_>, id: ExperimentId) -> Result<Ending<Rc<[Finding]>>, SessionError> {
+pub(crate) async fn search(
+    shared: &Shared<'_>,
+    id: ExperimentId,
+) -> Result<WaitEnd<Rc<[SearchFinding]>>, SessionError> {
     let (Rung { directive, turns, .. }, commands) = {
         let store = shared.store();
         (store.journal.ladder.rung(), store.contract.search.clone())
     };
     if commands.is_empty() || !matches!(directive, Directive::Pivot { research: true, .. }) {
-        return Ok(Ending::Done(Rc::from([])));
+        return Ok(WaitEnd::Done(Rc::from([])));
     }
     let known = shared.searched.borrow().clone().filter(|(of, _)| *of == turns);
     if let Some((_, found)) = known {
-        return Ok(Ending::Done(found));
+        return Ok(WaitEnd::Done(found));
     }
     let question = question(&shared.store(), directive);
     let room = ROOM / commands.len() as u64;
@@ -80,7 +83,7 @@ pub(crate) async fn search(shared: &Shared<'_>, id: ExperimentId) -> Result<Endi
         match answer?.done() {
             Ok(Ok(text)) => {
                 ideas.extend(ideas_in(&text));
-                found.push(Finding { command, text });
+                found.push(SearchFinding { command, text });
             }
             Ok(Err(why)) => shared.store().note(Notice::SearchFailed { command, why }),
             Err(ending) => return Ok(ending),
@@ -89,9 +92,9 @@ pub(crate) async fn search(shared: &Shared<'_>, id: ExperimentId) -> Result<Endi
     let by = search_name(shared.store().contract.tag.as_str(), &id.to_string());
     let new = shared.store().add_ideas_by(&by, &ideas)?;
     shared.emit(Event::Searched { id, answers: found.len(), ideas: new })?;
-    let found: Rc<[Finding]> = found.into();
+    let found: Rc<[SearchFinding]> = found.into();
     *shared.searched.borrow_mut() = Some((turns, Rc::clone(&found)));
-    Ok(Ending::Done(found))
+    Ok(WaitEnd::Done(found))
 }
 
 /// Asks one command and waits until all its processes are finished. Returns its output, or why that is not an answer.
@@ -102,7 +105,7 @@ async fn ask_command(
     command: &str,
     question: &str,
     room: u64,
-) -> Result<Ending<Result<String, String>>, SessionError> {
+) -> Result<WaitEnd<Result<String, String>>, SessionError> {
     let folder = shared.store().folder.create_run(id)?.join(format!("{SEARCH}-{number}"));
     // The search of a killed `ar` may still be running.
     shared.local.end_left_over(&folder, SEARCH).await;
@@ -117,12 +120,12 @@ async fn ask_command(
     let mut job = match start() {
         Ok(job) => job,
         Err(error) if error.is_disk_full() => return Err(error),
-        Err(error) => return Ok(Ending::Done(Err(with_causes(&error)))),
+        Err(error) => return Ok(WaitEnd::Done(Err(with_causes(&error)))),
     };
     let ended = shared.wait(&mut job, None, || Ok(Interrupt::None)).await?;
     Ok(match ended.done() {
-        Ok(exited) => Ending::Done(answered(exited, || read_at_most(&folder.join(RESULTS), ROOM))),
-        Err(Ending::Lost) => Ending::Done(Err("it was killed".into())),
+        Ok(exited) => WaitEnd::Done(answered(exited, || read_at_most(&folder.join(RESULTS), ROOM))),
+        Err(WaitEnd::Lost) => WaitEnd::Done(Err("it was killed".into())),
         Err(ending) => ending,
     })
 }

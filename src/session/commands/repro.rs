@@ -25,7 +25,7 @@ use crate::session::errors::SessionError;
 use crate::session::files::{REPRO_FOLDER, UNFINISHED, is_own};
 use crate::session::store::{Interrupt, Interrupts, Walls, own_names, watch_programs_until, writes_log};
 use crate::session::view::SessionView;
-use crate::session::wait::Ending;
+use crate::session::wait::WaitEnd;
 
 /// The options for rerunning an experiment.
 #[derive(Debug, Clone, Default)]
@@ -283,8 +283,8 @@ impl<'a> RunBeside<'a> {
         };
         publish(&Rerunning { dir: root, command, missing: view.missing_in(root) });
         match run.start(self.executor)?.measured(interrupts, contract, view.history.baseline()).await? {
-            Ending::Done(finished) => Ok(Some(finished)),
-            Ending::Lost if interrupts.asked() == Interrupt::None => {
+            WaitEnd::Done(finished) => Ok(Some(finished)),
+            WaitEnd::Lost if interrupts.asked() == Interrupt::None => {
                 let (command, detail) = (command.to_owned(), "died".to_owned());
                 Err(ExecError::Lost { command, detail, killed: 0 }.into())
             }

@@ -9,7 +9,7 @@ use crate::exec::{ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
 use crate::report::SessionStatus;
-use crate::rules::{Activity, Seen, UnrecordedTip, activity};
+use crate::rules::{Activity, Observations, UnrecordedTip, activity};
 use crate::session::errors::SessionError;
 use crate::session::files::{Choice, choose_session, read_history, refuse_elsewhere, session_tags};
 use crate::session::plan::unrecorded_tip;
@@ -160,8 +160,12 @@ fn journal(folder: &SessionFolder) -> Option<Journal> {
 }
 
 fn runs_alone(folder: &SessionFolder, phase: Phase, id: ExperimentId) -> bool {
-    let seen =
-        Seen { phase: Some(phase), owned: false, job: Executor::of_any().found(&folder.run(id), RUN), outage: false };
+    let seen = Observations {
+        phase: Some(phase),
+        owned: false,
+        job: Executor::of_any().found(&folder.run(id), RUN),
+        outage: false,
+    };
     activity(seen) == Activity::RunningAlone
 }
 

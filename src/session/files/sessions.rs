@@ -19,7 +19,7 @@ use crate::domain::{ExperimentId, Notice, Record, Tag, with_causes};
 use crate::exec::{Executor, host_name};
 use crate::fs::{FileStamp, age, free_beside, free_name, move_to};
 use crate::git::Repo;
-use crate::rules::{Claim, OtherHost, Ownership, SessionSign, ownership, session_meant};
+use crate::rules::{DriverClaim, OtherHost, Ownership, SessionSign, ownership, session_meant};
 use crate::session::errors::SessionError;
 use crate::state::{Journal, PROGRESS, Presence, SESSIONS_FOLDER, SessionFolder, StateError};
 
@@ -123,7 +123,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// The other host on which a session was opened last, whether or not a process is still active there. `presence` is that of
 /// its journal.
 pub(crate) fn opened_elsewhere(folder: &SessionFolder, presence: &Presence) -> Option<OtherHost> {
-    let claim = Claim { is_active: true, ..presence.claim(Duration::ZERO) };
+    let claim = DriverClaim { is_active: true, ..presence.claim(Duration::ZERO) };
     other_host(folder, presence, claim)
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn driven_elsewhere(folder: &SessionFolder, presence: &Presence) -> O
     other_host(folder, presence, presence.claim(Duration::ZERO))
 }
 
-fn other_host(folder: &SessionFolder, presence: &Presence, claim: Claim<'_>) -> Option<OtherHost> {
+fn other_host(folder: &SessionFolder, presence: &Presence, claim: DriverClaim<'_>) -> Option<OtherHost> {
     let here = host_name();
     // The age is asked for only where it matters.
     if ownership(false, &claim, &here) == Ownership::Free {
@@ -141,7 +141,7 @@ fn other_host(folder: &SessionFolder, presence: &Presence, claim: Claim<'_>) -> 
     // The clocks of two hosts differ, so the one of the file system decides.
     let by_clocks = || Timestamp::now().duration_since(presence.last_seen()).try_into().unwrap_or_default();
     let seen = age(&folder.state().join(PROGRESS)).unwrap_or_else(by_clocks);
-    match ownership(false, &Claim { seen, ..claim }, &here) {
+    match ownership(false, &DriverClaim { seen, ..claim }, &here) {
         Ownership::Elsewhere(other) => Some(other),
         Ownership::Free | Ownership::Held => None,
     }

@@ -20,7 +20,7 @@ use crate::git::{Changes, Head, Repo};
 use crate::ledger::{LedgerFile, RESULTS};
 use crate::measure::Scanner;
 use crate::rules::{
-    Driver, FileTerms, GpuSlot, History, LoopCall, OtherHost, Tonight, UV_LINK_MODE, cadence_warning, gaps,
+    FileTerms, GpuSlot, History, LoopCall, OtherHost, SessionDriver, Tonight, UV_LINK_MODE, cadence_warning, gaps,
     idle_limits, is_confirmed, is_research, links_from_cache, named_files, refuse_incomparable, within,
 };
 use crate::session::errors::{AxesError, BranchError, CommandRole, KeepsError, LayoutError, SessionError, TryError};
@@ -61,10 +61,10 @@ impl Drive {
     pub const TYPED: Drive = Drive::Loop { adopt: false, call: LoopCall::Typed };
 
     /// The driver that makes the changes; `None` if a run is terminated.
-    pub(crate) fn driver(self) -> Option<Driver> {
+    pub(crate) fn driver(self) -> Option<SessionDriver> {
         match self {
-            Drive::Loop { .. } => Some(Driver::Loop),
-            Drive::WorkingTree { .. } => Some(Driver::Hand),
+            Drive::Loop { .. } => Some(SessionDriver::Loop),
+            Drive::WorkingTree { .. } => Some(SessionDriver::Hand),
             Drive::Ending => None,
         }
     }

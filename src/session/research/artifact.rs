@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::scoring::{artifact_at, read_terms};
-use crate::agent::{Evidence, NewClaim};
+use crate::agent::{CitedSource, NewClaim};
 use crate::domain::{COMPOSITE, CommitId, Composite, Contract, Form, StopRule, bytes_text, few};
 use crate::fs::{absent, read_at_most};
 use crate::git::{Repo, Stored};
@@ -238,7 +238,7 @@ fn evidence(
     commit: &CommitId,
     sources: &Catalogue,
     citation: &Citation,
-) -> Result<Evidence, SessionError> {
+) -> Result<CitedSource, SessionError> {
     let path = sources.files.iter().find(|(id, _)| *id == citation.id).map(|(_, path)| path.clone());
     let stored = path.as_deref().map(|path: &Path| repo.objects.read_at(commit, path, LARGEST_TEXT)).transpose()?;
     let text = match &stored {
@@ -246,7 +246,7 @@ fn evidence(
         _ => "",
     };
     let excerpt = around(text, citation.quotation.as_deref().unwrap_or_default()).to_owned();
-    Ok(Evidence { id: citation.id.clone(), quotation: citation.quotation.clone(), path, excerpt })
+    Ok(CitedSource { id: citation.id.clone(), quotation: citation.quotation.clone(), path, excerpt })
 }
 
 /// The part of a text around a quotation; its beginning where it does not have that word for word.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::domain::{Actor, Actors, CommitId, ExperimentId, Notice, Record, RowChanges, Tag};
 use crate::fs::{FileStamp, free_beside, if_exists, is_odd, move_away, move_odd_away};
 use crate::git::Repo;
-use crate::ledger::{Entry, HeldRows, Since};
+use crate::ledger::{Entry, HeldRows, LedgerChanges};
 use crate::rules::{History, RefChanges, compare_refs};
 use crate::session::errors::SessionError;
 use crate::session::files::{
@@ -417,7 +417,7 @@ impl Store {
         let mended =
             self.ledger.repair_since(held, records, &commits, !self.expected.is_called(), &self.folder.state())?;
         others?.troubles.into_iter().for_each(|trouble| self.notices.note_once(trouble));
-        let Some((Since { lost, false_rows, foreign, reordered }, mut kept)) = mended else { return Ok(None) };
+        let Some((LedgerChanges { lost, false_rows, foreign, reordered }, mut kept)) = mended else { return Ok(None) };
         if kept.is_none() && !false_rows.is_empty() {
             kept = Some(self.expected.keep_rows(&self.folder, &false_rows)?);
         }

@@ -14,7 +14,7 @@ use crate::session::errors::SessionError;
 use crate::session::files::clear_folder;
 use crate::session::store::{Interrupt, RUN, commit_of};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Ending, Shared, await_gpus};
+use crate::session::wait::{Shared, WaitEnd, await_gpus};
 use crate::state::{OpenExperiment, OpenRun, further_runs};
 
 /// Runs the baseline in every slot but the first, up to the run of number `most`: each slot has every so many of them. Picks up
@@ -62,7 +62,7 @@ pub(crate) async fn repeat_in_first_slot(
     shared: &Shared<'_>,
     first: &OpenExperiment,
     most: u32,
-) -> Result<Ending<Vec<(u32, Measured)>>, SessionError> {
+) -> Result<WaitEnd<Vec<(u32, Measured)>>, SessionError> {
     let slots = shared.store().journal.layout.as_ref().map_or(1, |layout| layout.slots);
     let mut measured = Vec::new();
     for number in (1 + slots..=most).step_by(slots as usize) {
@@ -74,8 +74,8 @@ pub(crate) async fn repeat_in_first_slot(
             if !is_there {
                 match shared.asked()? {
                     Interrupt::None | Interrupt::AfterExperiment => {}
-                    Interrupt::Detach => return Ok(Ending::Detached),
-                    Interrupt::Now => return Ok(Ending::Interrupted),
+                    Interrupt::Detach => return Ok(WaitEnd::Detached),
+                    Interrupt::Now => return Ok(WaitEnd::Interrupted),
                 }
                 shared.runs.stop(&folder, RUN).await?;
                 let store = &mut *shared.store();
@@ -84,17 +84,17 @@ pub(crate) async fn repeat_in_first_slot(
                 crash::point("baseline.repeat_prepared");
             }
             match attempt.measured(workspace, shared, None).await? {
-                Ending::Done(run) => break measured.push((number, *run)),
+                WaitEnd::Done(run) => break measured.push((number, *run)),
                 // Repeats for other reasons do not count.
-                Ending::Lost if attempt.run.tries() <= LOST_RETRIES => {}
-                Ending::Lost => break measured.push((number, Measured::lost(attempt.run.tries()))),
-                Ending::Interrupted => return Ok(Ending::Interrupted),
-                Ending::Detached => return Ok(Ending::Detached),
+                WaitEnd::Lost if attempt.run.tries() <= LOST_RETRIES => {}
+                WaitEnd::Lost => break measured.push((number, Measured::lost(attempt.run.tries()))),
+                WaitEnd::Interrupted => return Ok(WaitEnd::Interrupted),
+                WaitEnd::Detached => return Ok(WaitEnd::Detached),
             }
         }
         crash::point("baseline.repeat_over");
     }
-    Ok(Ending::Done(measured))
+    Ok(WaitEnd::Done(measured))
 }
 
 /// The baseline's further run of this number, as the journal has it.
@@ -145,10 +145,10 @@ async fn repeat(
             return Ok(None);
         }
         match run_in(shared, terms, slot, &mut attempt, is_there).await? {
-            Ending::Done(measured) => return Ok(Some(*measured)),
-            Ending::Lost => clear_folder(&folder)?,
+            WaitEnd::Done(measured) => return Ok(Some(*measured)),
+            WaitEnd::Lost => clear_folder(&folder)?,
             // The run that counts ends in the same way.
-            Ending::Interrupted | Ending::Detached => return Ok(None),
+            WaitEnd::Interrupted | WaitEnd::Detached => return Ok(None),
         }
     }
     Ok(None)
@@ -168,7 +168,7 @@ async fn run_in(
     slot: u32,
     attempt: &mut Attempt,
     is_there: bool,
-) -> Result<Ending<Box<Measured>>, SessionError> {
+) -> Result<WaitEnd<Box<Measured>>, SessionError> {
     let (folder, commit) = (attempt.run_folder(&shared.store())?, commit_of(&attempt.open)?);
     if !is_there {
         shared.runs.stop(&folder, RUN).await?;

@@ -35,7 +35,7 @@ use crate::session::store::{
     is_being_replaced, rebuilt_journal, run_name, trouble_text,
 };
 use crate::session::tree::{SETTINGS_BEFORE, SlotSetup};
-use crate::session::wait::{Alerted, Deadline, Ending, guardian_lines, interval_of, report_unopened};
+use crate::session::wait::{Alerted, Deadline, WaitEnd, guardian_lines, interval_of, report_unopened};
 use crate::state::{
     Aside, CARRIED, EventLog, Journal, Memory, OpenAttempt, OpenExperiment, OpenRun, Opener, OwnerLock, PROTECTED,
     SEE_DOCTOR, SESSIONS_FOLDER, UNTRACKED, read_json,
@@ -150,9 +150,9 @@ impl Session<'_> {
             }
         }
         match attempt.run_guards(&mut self.workspace, &self.shared, deadline).await? {
-            Ending::Done(()) | Ending::Lost => {}
-            Ending::Detached => return Ok(Attempted::StillRunning),
-            Ending::Interrupted => {
+            WaitEnd::Done(()) | WaitEnd::Lost => {}
+            WaitEnd::Detached => return Ok(Attempted::StillRunning),
+            WaitEnd::Interrupted => {
                 self.roll_back()?;
                 return Ok(Attempted::RolledBack);
             }
@@ -205,10 +205,10 @@ impl Session<'_> {
         let beside = repeat_in_other_slots(&self.shared, &terms, &first, most, !is_over);
         let (measured, beside) = join(attempt.measured(&mut self.workspace, &self.shared, deadline), beside).await;
         let measured = match measured? {
-            Ending::Done(measured) => *measured,
-            Ending::Lost => Measured::lost(attempt.run.tries()),
-            Ending::Detached => return Ok(Some(Attempted::StillRunning)),
-            Ending::Interrupted => {
+            WaitEnd::Done(measured) => *measured,
+            WaitEnd::Lost => Measured::lost(attempt.run.tries()),
+            WaitEnd::Detached => return Ok(Some(Attempted::StillRunning)),
+            WaitEnd::Interrupted => {
                 end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
                 self.roll_back()?;
                 return Ok(Some(Attempted::RolledBack));
@@ -232,9 +232,9 @@ impl Session<'_> {
         let mut beside = beside?;
         if measured.failure.is_none() {
             match repeat_in_first_slot(&mut self.workspace, &self.shared, &first, most).await? {
-                Ending::Done(more) => beside.extend(more),
-                Ending::Detached => return Ok(Some(Attempted::StillRunning)),
-                Ending::Interrupted | Ending::Lost => {
+                WaitEnd::Done(more) => beside.extend(more),
+                WaitEnd::Detached => return Ok(Some(Attempted::StillRunning)),
+                WaitEnd::Interrupted | WaitEnd::Lost => {
                     end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
                     self.roll_back()?;
                     return Ok(Some(Attempted::RolledBack));
@@ -424,7 +424,7 @@ pub(crate) fn slot_setup(
 }
 
 /// The records and the journal with which a session is opened.
-pub(super) struct Stored {
+pub(super) struct OpenedRecords {
     history: History,
     journal: Journal,
     /// True if the journal was there, and not made now.
@@ -433,9 +433,9 @@ pub(super) struct Stored {
     pub(super) night: Option<Night>,
 }
 
-impl Stored {
+impl OpenedRecords {
     /// Reads the records, and reads or makes the journal. Refuses a journal that contradicts the records.
-    pub(super) async fn read(plan: &Plan, interrupts: &Interrupts) -> Result<Stored, SessionError> {
+    pub(super) async fn read(plan: &Plan, interrupts: &Interrupts) -> Result<OpenedRecords, SessionError> {
         let Plan { repo, folder, contract, clock, .. } = plan;
         let history = read_history(repo, &contract.tag)?;
         let state = folder.state();
@@ -452,7 +452,7 @@ impl Stored {
         let opener = Opener { host: host_name(), boot: boot_id(), process: std::process::id() };
         journal.count_absence(clock.now());
         journal.presence.wake(plan.drive.driver(), interval_of(contract), opener);
-        let mut stored = Stored { history, journal, has_journal, night };
+        let mut stored = OpenedRecords { history, journal, has_journal, night };
         if has_journal {
             stored.journal.show(&state, clock.now())?;
             stored.refuse_contradiction(plan, interrupts).await?;

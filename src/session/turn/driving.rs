@@ -12,7 +12,7 @@ use crate::session::attempt::Attempted;
 use crate::session::errors::SessionError;
 use crate::session::plan::{Drive, Plan};
 use crate::session::store::{Interrupt, end_programs_in};
-use crate::session::wait::{Driven, Resumed, Times, escalate_agent, escalate_error};
+use crate::session::wait::{Began, Driven, Resumed, escalate_agent, escalate_error};
 use crate::state::Level;
 
 impl Session<'_> {
@@ -67,7 +67,7 @@ impl Session<'_> {
         let store = self.shared.store.get_mut();
         let (times, ends) = match resumed {
             Some(Resumed(times)) => (times, None),
-            None => Times::begin(store),
+            None => Began::begin(store),
         };
         end_programs_in(&store.repo, times.end(store).map(|end| end.left));
         self.shared.times = times;

@@ -6,7 +6,7 @@ use super::session::Session;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason, with_causes};
 use crate::git::Repo;
-use crate::rules::{History, Left, Shelved, Why, shelve};
+use crate::rules::{History, OpenAtEnd, Shelved, Why, shelve};
 use crate::session::attempt::{Attempt, close_trials, discard, end_jobs};
 use crate::session::errors::SessionError;
 use crate::session::files::read_history;
@@ -68,7 +68,7 @@ impl Session<'_> {
         for attempt in open {
             let (phase, open) = (attempt.phase, attempt.open.clone());
             let store = &mut *self.shared.store();
-            match shelve(Left { is_queued, ..left(phase, &open) }) {
+            match shelve(OpenAtEnd { is_queued, ..left(phase, &open) }) {
                 Shelved::Stays => continue,
                 Shelved::Waits => {
                     store.enter(Phase::Waiting, OpenExperiment { merge_with: None, seat: None, ..open })?;
@@ -118,8 +118,8 @@ pub(crate) fn all_open(store: &Store) -> Vec<OpenAttempt> {
 }
 
 /// The facts about an attempt in the journal.
-fn left(phase: Phase, open: &OpenExperiment) -> Left {
-    Left {
+fn left(phase: Phase, open: &OpenExperiment) -> OpenAtEnd {
+    OpenAtEnd {
         phase,
         is_trial: open.trial.is_some(),
         has_commit: open.commit.is_some(),

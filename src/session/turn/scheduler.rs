@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::session::Session;
 use crate::domain::{Bound, ExperimentId, Notice, Phase, StopReason, with_causes};
 use crate::rules::{
-    Bar, Budgets, Call, Capacity, CheckReason, Demand, Expected, FileTerms, LOST_RETRIES, OpenAttempt, Place, Plan,
-    Running, Situation, Start, Trial, Work, check_due, expected_call, expected_run, schedule,
+    AttemptPlace, Bar, Budgets, BusySlot, CallStart, Capacity, CheckReason, Demand, Durations, FileTerms, LOST_RETRIES,
+    PendingAttempt, Situation, SlotWork, Start, Starts, Trial, check_due, expected_call, expected_run, schedule,
 };
 use crate::session::attempt::{
     Attempt, Attempted, Called, Chains, Purpose, ask_for_text, call_again, end_jobs, find_attempt, make_fresh,
@@ -22,7 +22,7 @@ use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, Store};
 use crate::session::tree::{Tree, TreeOf, Trees, Workspace};
 use crate::session::wait::{
-    Clearance, Deadline, Ending, Paced, Shared, await_gpus, clear, take_in_guardians, wait_out,
+    Clearance, Deadline, Paced, Shared, WaitEnd, await_gpus, clear, take_in_guardians, wait_out,
 };
 use crate::state::OpenExperiment;
 
@@ -33,7 +33,7 @@ pub(crate) enum Done<'s> {
     /// A run ended, with its guards.
     Ran { slot: u32, tree: Tree<'s>, ended: Result<Attempted, SessionError> },
     /// The incumbent ran once again.
-    Checked { slot: u32, tree: Tree<'s>, ended: Result<Ending<()>, SessionError> },
+    Checked { slot: u32, tree: Tree<'s>, ended: Result<WaitEnd<()>, SessionError> },
     /// The wait before new calls is over.
     Cleared(Result<Paced, SessionError>),
     /// A review ended.
@@ -49,7 +49,7 @@ type Job<'s> = Pin<Box<dyn Future<Output = Done<'s>> + 's>>;
 /// A busy slot.
 struct Busy {
     id: ExperimentId,
-    work: Work,
+    work: SlotWork,
     began: Instant,
 }
 
@@ -57,9 +57,9 @@ impl Busy {
     /// The experiments whose changes are run.
     fn experiments(&self) -> Vec<ExperimentId> {
         match &self.work {
-            Work::Run(id) => vec![*id],
-            Work::Trial(trial) => trial.cars().to_vec(),
-            Work::Check(_) => Vec::new(),
+            SlotWork::Run(id) => vec![*id],
+            SlotWork::Trial(trial) => trial.cars().to_vec(),
+            SlotWork::Check(_) => Vec::new(),
         }
     }
 }
@@ -323,14 +323,14 @@ impl<'s, 'a> Lanes<'s, 'a> {
     }
 
     /// The work to start now, by the rules.
-    fn plan(&self, demand: Demand, trials: &[Trial]) -> Plan {
+    fn plan(&self, demand: Demand, trials: &[Trial]) -> Starts {
         let store = self.shared.store();
-        let expected = Expected { run: expected_run(&store.history), call: expected_call(&store.history) };
+        let expected = Durations { run: expected_run(&store.history), call: expected_call(&store.history) };
         let calls = if store.journal.pauses.outage().is_some() { Some(1) } else { self.capacity.calls };
-        let running: Vec<Running> = self
+        let running: Vec<BusySlot> = self
             .slots
             .iter()
-            .map(|(slot, busy)| Running {
+            .map(|(slot, busy)| BusySlot {
                 slot: *slot,
                 work: busy.work.clone(),
                 left: expected.run.saturating_sub(busy.began.elapsed()),
@@ -360,44 +360,44 @@ impl<'s, 'a> Lanes<'s, 'a> {
     }
 
     /// The open attempts with their places.
-    fn attempts<'j>(&self, open: impl Iterator<Item = (Phase, &'j OpenExperiment)>) -> Vec<OpenAttempt> {
+    fn attempts<'j>(&self, open: impl Iterator<Item = (Phase, &'j OpenExperiment)>) -> Vec<PendingAttempt> {
         let place = |phase, id| {
             let seat = self.seats.iter().find(|(_, at_work)| **at_work == id).map(|(seat, _)| *seat);
             match (seat, phase) {
-                (Some(seat), _) => Place::Seat(seat),
+                (Some(seat), _) => AttemptPlace::Seat(seat),
                 // A refused attempt keeps its earlier phase while it is in a slot.
-                _ if self.slots.values().any(|busy| busy.id == id) => Place::Slot,
-                (None, Phase::Proposing) => Place::NeedsCall,
-                (None, Phase::Committing) => Place::Ready,
-                (None, Phase::Waiting | Phase::Reviewing) => Place::Winner,
-                (None, _) => Place::Slot,
+                _ if self.slots.values().any(|busy| busy.id == id) => AttemptPlace::Slot,
+                (None, Phase::Proposing) => AttemptPlace::NeedsCall,
+                (None, Phase::Committing) => AttemptPlace::Ready,
+                (None, Phase::Waiting | Phase::Reviewing) => AttemptPlace::Winner,
+                (None, _) => AttemptPlace::Slot,
             }
         };
         let own = open.filter(|(_, open)| open.trial.is_none());
-        let mut attempts: Vec<OpenAttempt> =
-            own.map(|(phase, open)| OpenAttempt { id: open.id, place: place(phase, open.id) }).collect();
+        let mut attempts: Vec<PendingAttempt> =
+            own.map(|(phase, open)| PendingAttempt { id: open.id, place: place(phase, open.id) }).collect();
         // A seat is busy until its job ends, even if its attempt is closed.
         let is_open = |id: ExperimentId| attempts.iter().any(|attempt| attempt.id == id);
-        let closed: Vec<OpenAttempt> = self
+        let closed: Vec<PendingAttempt> = self
             .seats
             .iter()
             .filter(|(_, id)| !is_open(**id))
-            .map(|(seat, id)| OpenAttempt { id: *id, place: Place::Seat(*seat) })
+            .map(|(seat, id)| PendingAttempt { id: *id, place: AttemptPlace::Seat(*seat) })
             .collect();
         attempts.extend(closed);
         attempts.sort_by_key(|attempt| self.ready.iter().position(|id| *id == attempt.id));
         attempts
     }
 
-    fn carry_out(&mut self, plan: Plan) -> Result<(), SessionError> {
+    fn carry_out(&mut self, plan: Starts) -> Result<(), SessionError> {
         for slot in plan.stops {
             self.stop(slot);
         }
         for Start { slot, work } in plan.starts {
             match work {
-                Work::Run(id) => self.start_run(slot, id)?,
-                Work::Trial(trial) => self.start_trial(slot, &trial)?,
-                Work::Check(reason) => self.start_check(slot, reason)?,
+                SlotWork::Run(id) => self.start_run(slot, id)?,
+                SlotWork::Trial(trial) => self.start_trial(slot, &trial)?,
+                SlotWork::Check(reason) => self.start_check(slot, reason)?,
             }
         }
         for call in plan.calls {
@@ -407,14 +407,14 @@ impl<'s, 'a> Lanes<'s, 'a> {
     }
 
     /// Returns whether a call is for a new change, or for an attempt without a change so far.
-    fn is_new(&self, call: &Call) -> bool {
+    fn is_new(&self, call: &CallStart) -> bool {
         let store = self.shared.store();
         let is_made = |id| store.journal.attempt(id).is_some_and(OpenExperiment::is_made);
         !call.attempt.is_some_and(is_made)
     }
 
     /// Removes new calls from a plan until the wait before them is over, and starts that wait.
-    fn hold_back(&mut self, plan: &mut Plan) {
+    fn hold_back(&mut self, plan: &mut Starts) {
         if !plan.calls.iter().any(|call| self.is_new(call)) {
             if self.clearance == Clearance::Given {
                 self.clearance = Clearance::None;
@@ -470,7 +470,8 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let named = self.trees.are_own().then_some(slot);
         self.crashes_seen = crashes(&shared.store());
         self.checked_before = Some(shared.store().history.next_sequence());
-        self.slots.insert(slot, Busy { id: ExperimentId::BASELINE, work: Work::Check(reason), began: Instant::now() });
+        self.slots
+            .insert(slot, Busy { id: ExperimentId::BASELINE, work: SlotWork::Check(reason), began: Instant::now() });
         self.jobs.push(Box::pin(async move {
             let ended = match await_gpus(shared, slot).await {
                 Ok(()) => shared.check_incumbent(&mut tree, named, reason).await,
@@ -490,19 +491,19 @@ impl<'s, 'a> Lanes<'s, 'a> {
             return Ok(());
         }
         self.ready.retain(|ready| *ready != id);
-        self.start(slot, Work::Run(id), attempt)
+        self.start(slot, SlotWork::Run(id), attempt)
     }
 
     fn start_trial(&mut self, slot: u32, trial: &Trial) -> Result<(), SessionError> {
         self.shared.check_disk_space()?;
         let opened = open_trial(&mut self.shared.store(), &self.terms, &mut self.chains, trial)?;
         match opened {
-            Some(attempt) => self.start(slot, Work::Trial(trial.clone()), attempt),
+            Some(attempt) => self.start(slot, SlotWork::Trial(trial.clone()), attempt),
             None => Ok(()),
         }
     }
 
-    fn start(&mut self, slot: u32, work: Work, mut attempt: Attempt) -> Result<(), SessionError> {
+    fn start(&mut self, slot: u32, work: SlotWork, mut attempt: Attempt) -> Result<(), SessionError> {
         let shared = self.shared;
         let Some(mut tree) = self.slot(slot, &attempt)? else { return Ok(()) };
         let (id, deadline) = (attempt.open.id, self.deadline());
@@ -540,7 +541,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             return Ok(());
         }
         let (id, deadline) = (attempt.open.id, self.deadline());
-        self.slots.insert(0, Busy { id, work: Work::Run(id), began: Instant::now() });
+        self.slots.insert(0, Busy { id, work: SlotWork::Run(id), began: Instant::now() });
         self.jobs.push(Box::pin(async move {
             let ended = attempt.finish(&mut tree, shared, deadline).await;
             Done::Ran { slot: 0, tree, ended }
@@ -559,7 +560,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         };
         let Some(mut tree) = self.slot(slot, &attempt)? else { return Ok(()) };
         let (id, deadline) = (attempt.open.id, self.deadline());
-        let work = attempt.open.trial.clone().map_or(Work::Run(id), Work::Trial);
+        let work = attempt.open.trial.clone().map_or(SlotWork::Run(id), SlotWork::Trial);
         self.slots.insert(slot, Busy { id, work, began: Instant::now() });
         self.jobs.push(Box::pin(async move {
             let ended = attempt.pick_up(&mut tree, shared, deadline, tree_is_gone).await;
@@ -619,7 +620,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
     }
 
     /// Calls an agent, for a new attempt or for one that is open. A call that was cut off is made again on what is best now.
-    fn call(&mut self, Call { seat, attempt }: Call) -> Result<(), SessionError> {
+    fn call(&mut self, CallStart { seat, attempt }: CallStart) -> Result<(), SessionError> {
         let shared = self.shared;
         let open = attempt.map(|id| open_attempt(&shared.store(), id)).transpose()?;
         let made = open.filter(OpenExperiment::is_made);
@@ -685,7 +686,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
                     // Active runs finish first.
                     Err(error @ SessionError::BestLost { .. }) => self.failing = Some(error),
                     // The shim is not tried again: the next crashes ask for another run.
-                    ended => self.is_detached |= matches!(ended?, Ending::Detached),
+                    ended => self.is_detached |= matches!(ended?, WaitEnd::Detached),
                 }
                 Ok(())
             }

@@ -6,7 +6,7 @@ use std::{fs, mem};
 
 use serde_json::json;
 
-use super::begin::{Stored, exclude_files, forget, prepare_signing, slot_setup};
+use super::begin::{OpenedRecords, exclude_files, forget, prepare_signing, slot_setup};
 use super::verifying::undo_late_review;
 use crate::crash;
 use crate::domain::{Contract, Directive, Event, ExperimentId, Home, Notice, StopReason};
@@ -19,7 +19,7 @@ use crate::session::files::is_fetched;
 use crate::session::plan::{Drive, Plan, UserCommits, go_home};
 use crate::session::store::{Interrupts, end_wait, forget_solved, listen};
 use crate::session::tree::{Carrying, Protected, UntrackedFiles, Workspace, forget_copies, open_seat, remove_trees};
-use crate::session::wait::{Events, Observer, Place, Shared, register, take_in_guardians};
+use crate::session::wait::{Events, Machine, Observer, Shared, register, take_in_guardians};
 use crate::state::{EventLog, SESSIONS_FOLDER, SessionFolder};
 
 /// An open session.
@@ -55,10 +55,10 @@ impl<'a> Session<'a> {
         plan.repo.clear_own_locks()?;
         let slots = slot_setup(&plan.repo, &plan.contract, plan.layout.as_ref(), &plan.gpus)?;
         plan.folder.drop_old_stop_request(&lock);
-        let mut stored = Stored::read(&plan, &interrupts).await?;
+        let mut stored = OpenedRecords::read(&plan, &interrupts).await?;
         let untracked = stored.write(&plan)?;
         let Plan { repo, folder, contract, file_terms, .. } = &plan;
-        let place = Place::of(repo.worktree());
+        let place = Machine::of(repo.worktree());
         let (protected, told) =
             Protected::of(repo, folder, file_terms, &contract.start, &folders_of(&contract.protect))?;
         let events = Events::new(observer, EventLog::new(&folder.logs()));

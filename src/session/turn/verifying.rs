@@ -22,7 +22,7 @@ use crate::session::plan::Drive;
 use crate::session::store::{Interrupt, Store, end_programs_in, first_fresh_seed, read_tag, record_verified};
 use crate::session::tree::{Workspace, remove_trees};
 use crate::session::view::{NOTES, SessionView};
-use crate::session::wait::{Ending, Shared, await_gpus};
+use crate::session::wait::{Shared, WaitEnd, await_gpus};
 use crate::state::OpenExperiment;
 
 /// The baseline and the best experiment, while a night that ends verifies one against the other.
@@ -35,7 +35,7 @@ struct NightPair {
 }
 
 /// How a verification ends.
-enum Verified {
+enum VerifyEnd {
     /// There is no time for more runs, or a run gave no number.
     Over,
     /// The session stops for another reason than that for which its loop ended.
@@ -74,7 +74,7 @@ impl Session<'_> {
         self.shared.emit(Notice::Verifying { id: best, seconds: left.as_secs_f64() })?;
         let open = self.put_open_change_away()?;
         let verified = night.verify(&self.shared, &mut self.workspace).await?;
-        if matches!(verified, Verified::Stopped(StopReason::Detached)) {
+        if matches!(verified, VerifyEnd::Stopped(StopReason::Detached)) {
             return Ok(StopReason::Detached);
         }
         if let Some(open) = open {
@@ -86,8 +86,8 @@ impl Session<'_> {
             self.shared.emit(Notice::VerifiedNight(pair.sentence(decimals)))?;
         }
         Ok(match verified {
-            Verified::Over => reason,
-            Verified::Stopped(reason) => reason,
+            VerifyEnd::Over => reason,
+            VerifyEnd::Stopped(reason) => reason,
         })
     }
 
@@ -128,7 +128,7 @@ impl NightPair {
         Ok(Some(NightPair { records: [baseline.clone(), best.clone()], name, pair, end: Instant::now() + left }))
     }
 
-    async fn verify(&self, shared: &Shared<'_>, workspace: &mut Workspace) -> Result<Verified, SessionError> {
+    async fn verify(&self, shared: &Shared<'_>, workspace: &mut Workspace) -> Result<VerifyEnd, SessionError> {
         let terms = FileTerms::of(&shared.store().contract)?;
         let slots = shared.store().journal.layout.as_ref().map(|layout| layout.slots);
         loop {
@@ -136,7 +136,7 @@ impl NightPair {
             let run = expected_run(&shared.store().history);
             let turns = u32::try_from(batch.len()).unwrap_or(u32::MAX).div_ceil(slots.unwrap_or(1));
             if self.end.saturating_duration_since(Instant::now()) < (run * turns).max(Duration::from_millis(1)) {
-                return Ok(Verified::Over);
+                return Ok(VerifyEnd::Over);
             }
             let mut ended = Vec::new();
             if let Some(slots) = slots {
@@ -147,7 +147,7 @@ impl NightPair {
             } else {
                 for run in batch {
                     if shared.asked()? != Interrupt::None {
-                        ended.push(Ok(Ending::Interrupted));
+                        ended.push(Ok(WaitEnd::Interrupted));
                         break;
                     }
                     ended.push(self.run_again(shared, workspace, None, run).await);
@@ -155,17 +155,17 @@ impl NightPair {
             }
             for ran in ended {
                 let said = match ran? {
-                    Ending::Done(said) => said?,
-                    Ending::Detached => return Ok(Verified::Stopped(StopReason::Detached)),
-                    Ending::Interrupted => {
-                        return Ok(Verified::Stopped(shared.interrupts.reason(&shared.store().folder)));
+                    WaitEnd::Done(said) => said?,
+                    WaitEnd::Detached => return Ok(VerifyEnd::Stopped(StopReason::Detached)),
+                    WaitEnd::Interrupted => {
+                        return Ok(VerifyEnd::Stopped(shared.interrupts.reason(&shared.store().folder)));
                     }
-                    Ending::Lost => return Ok(Verified::Over),
+                    WaitEnd::Lost => return Ok(VerifyEnd::Over),
                 };
                 let has_failed = matches!(said, Notice::VerifyingFailed { .. });
                 shared.emit(said)?;
                 if has_failed {
-                    return Ok(Verified::Over);
+                    return Ok(VerifyEnd::Over);
                 }
             }
         }
@@ -184,9 +184,9 @@ impl NightPair {
         terms: &FileTerms,
         slot: u32,
         run: (usize, u64),
-    ) -> Result<Ending<Result<Notice, SessionError>>, SessionError> {
+    ) -> Result<WaitEnd<Result<Notice, SessionError>>, SessionError> {
         if shared.asked()? != Interrupt::None {
-            return Ok(Ending::Interrupted);
+            return Ok(WaitEnd::Interrupted);
         }
         let commit = &self.records[run.0].commit;
         let mut workspace = shared.slots.open(&mut shared.store(), terms, slot, commit)?;
@@ -201,7 +201,7 @@ impl NightPair {
         workspace: &mut Workspace,
         slot: Option<u32>,
         (which, seed): (usize, u64),
-    ) -> Result<Ending<Result<Notice, SessionError>>, SessionError> {
+    ) -> Result<WaitEnd<Result<Notice, SessionError>>, SessionError> {
         let record = &self.records[which];
         let run = RunAgain { record, seed: Some(seed), slot, why: "the end of the night verifies it" };
         shared
@@ -269,11 +269,11 @@ pub(crate) async fn review_left(shared: &Shared<'_>, workspace: &mut Workspace) 
         }
         let call = ReviewCall::of(&record, &shared.store().folder);
         let ended = call.review(shared, None).await?;
-        if !matches!(ended, Ending::Detached) {
+        if !matches!(ended, WaitEnd::Detached) {
             let store = &mut *shared.store();
             workspace.undo_review(store, false)?;
         }
-        let Ending::Done(review) = ended else { break };
+        let WaitEnd::Done(review) = ended else { break };
         let id = record.id;
         vain = if review.verdict == ReviewVerdict::Unreviewed { vain + 1 } else { 0 };
         if vain == 0 {

@@ -19,7 +19,7 @@ use crate::git::{Notes, Repo, Stored};
 use crate::measure::{PlainText, plain_text};
 use crate::report::Report;
 use crate::rules::{
-    Checks, Elsewhere, History, LadderState, Likeness, RatedSession, SessionFacts, Unfound, Weighed, axis_means,
+    Checks, History, LadderState, Likeness, OtherBaseline, RatedSession, SessionFacts, Unfound, Weighed, axis_means,
     cap_of_tries, find_experiment, session_enough, weigh,
 };
 use crate::session::errors::{AxesError, KeepsError, SessionError};
@@ -302,7 +302,7 @@ impl SessionView {
     }
 
     /// Baselines of other sessions that measured a kept commit of this session by the same command.
-    pub(crate) fn elsewhere(&self) -> Vec<Elsewhere> {
+    pub(crate) fn elsewhere(&self) -> Vec<OtherBaseline> {
         let others = session_tags(&self.repo).unwrap_or_default();
         let baselines = others.iter().filter(|tag| **tag != self.tag).filter_map(|tag| {
             let object = self.repo.refs.record(&tag.record_ref(ExperimentId::BASELINE)).ok()??;
@@ -316,7 +316,7 @@ impl SessionView {
         baselines
             .filter(|baseline| self.history.records().iter().filter(kept).any(|record| is_same(record, baseline)))
             .filter(|baseline| baseline.metric.value.is_some())
-            .map(Elsewhere::of)
+            .map(OtherBaseline::of)
             .collect()
     }
 

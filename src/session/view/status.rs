@@ -14,7 +14,7 @@ use crate::git::Repo;
 use crate::measure::{Scanner, plain_text};
 use crate::report::SessionStatus;
 use crate::rules::{
-    Activity, Expenses, History, OpenStatus, OutageStatus, RunFound, Seen, SleepStatus, activity, is_confirmed,
+    Activity, Expenses, History, Observations, OpenStatus, OutageStatus, RunFound, SleepStatus, activity, is_confirmed,
     lanes_status, nearest_end,
 };
 use crate::session::errors::SessionError;
@@ -85,7 +85,7 @@ impl<'a> StatusReader<'a> {
             Some(OutageStatus { kind, said, since: open.since, again: open.until? })
         });
         let telling = telling(&open, owner.is_some());
-        let seen = Seen {
+        let seen = Observations {
             phase: telling.map(|open| open.phase).or(is_known.then_some(Phase::Idle)),
             owned: owner.is_some(),
             job: telling.map_or(RunFound::Gone, |open| open.job),

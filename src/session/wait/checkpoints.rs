@@ -88,7 +88,7 @@ type LogSizes = BTreeMap<ExperimentId, u64>;
 
 /// The result of looking after the logs.
 #[derive(Default)]
-struct Kept {
+struct KeptLogs {
     /// Sizes of logs that need no further check: their experiments are finished, and the logs are compressed.
     sizes: LogSizes,
     /// The experiments whose logs were dropped.
@@ -123,7 +123,7 @@ impl LogKeeper {
         refuse_full(&store.repo, &store.folder, &store.history)
     }
 
-    fn note(&mut self, kept: Kept, store: &Store, log: &EventLog) -> Result<(), SessionError> {
+    fn note(&mut self, kept: KeptLogs, store: &Store, log: &EventLog) -> Result<(), SessionError> {
         self.sizes = kept.sizes;
         let now = store.now();
         if let Some(trouble) = kept.trouble {
@@ -153,8 +153,8 @@ fn logs_of(history: &History) -> Vec<ExperimentLogs> {
 
 /// Looks after the logs of all experiments but those whose `sizes` are known; after all of them before any are dropped, since
 /// a person may have removed some.
-fn keep(folder: &SessionFolder, mut logs: Vec<ExperimentLogs>, quota: SizeLimit, sizes: LogSizes) -> Kept {
-    let mut kept = Kept { sizes, ..Kept::default() };
+fn keep(folder: &SessionFolder, mut logs: Vec<ExperimentLogs>, quota: SizeLimit, sizes: LogSizes) -> KeptLogs {
+    let mut kept = KeptLogs { sizes, ..KeptLogs::default() };
     // The link in the root leads to the newest log; it is that of an experiment to come where a run was taken back.
     let next = logs.iter().map(|log| log.id.next()).max().unwrap_or(ExperimentId::BASELINE);
     let newest = (0..=next.number()).rev().map(ExperimentId::from).find(|id| folder.run(*id).join("run.log").exists());

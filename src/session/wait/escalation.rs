@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::events::{Alerted, Hooks, event_detail};
-use super::pauses::Times;
+use super::pauses::Began;
 use super::shared::{Heartbeat, Shared};
 use crate::crash;
 use crate::domain::{Escalate, Escalation, Event, Notice, Outage, OutageKind, StopReason, Trouble, with_causes};
@@ -37,10 +37,10 @@ pub enum Driven {
 
 /// A loop that waited for an answer: its time goes on counting.
 #[derive(Debug, Clone, Copy)]
-pub struct Resumed(pub(crate) Times);
+pub struct Resumed(pub(crate) Began);
 
 /// The result of waiting for an answer.
-enum Answer {
+enum EscalationAnswer {
     Again,
     Stop(StopReason),
     TakenOver,
@@ -88,27 +88,27 @@ pub(crate) fn end_escalation(shared: &Shared<'_>, why: &'static str) -> Result<(
 
 /// Waits until the cause may be gone or the user says something, at most until the end of this invocation. Nothing that
 /// cannot be written meanwhile ends the wait, unless another process took over the session.
-async fn await_answer(shared: &Shared<'_>, kind: Trouble, times: u32) -> Answer {
+async fn await_answer(shared: &Shared<'_>, kind: Trouble, times: u32) -> EscalationAnswer {
     let has_answered = has_newer_messages(shared);
     let due = Instant::now() + retry_pause(times);
     let mut heartbeat = Heartbeat::new();
     let mut listener = shared.interrupts.listen();
     loop {
         if shared.store().refuse_taken_over().is_err() {
-            return Answer::TakenOver;
+            return EscalationAnswer::TakenOver;
         }
         let _ = publish_new_messages(shared);
         let told = shared.events.borrow().told;
         let asked = shared.interrupts.hear(&mut shared.store(), told);
         match asked {
             Interrupt::None => {}
-            Interrupt::Detach => return Answer::Stop(StopReason::Detached),
+            Interrupt::Detach => return EscalationAnswer::Stop(StopReason::Detached),
             Interrupt::AfterExperiment | Interrupt::Now => {
-                return Answer::Stop(shared.interrupts.reason(&shared.store().folder));
+                return EscalationAnswer::Stop(shared.interrupts.reason(&shared.store().folder));
             }
         }
         if let Some(end) = shared.times.end(&shared.store()).filter(|end| end.left == Duration::ZERO) {
-            return Answer::Stop(end.reason);
+            return EscalationAnswer::Stop(end.reason);
         }
         let is_told = has_answered();
         let has_space = kind != Trouble::Disk || {
@@ -127,7 +127,7 @@ async fn await_answer(shared: &Shared<'_>, kind: Trouble, times: u32) -> Answer 
                 }
             }
             let _ = shared.store().write_journal();
-            return Answer::Again;
+            return EscalationAnswer::Again;
         }
         let _ = shared.beat(&mut heartbeat, || json!({"waiting_for": kind}));
         listener.signal_or_look().await;
@@ -215,9 +215,9 @@ async fn hold_on(shared: &Shared<'_>, kind: Trouble, what: &str, needed: &str) -
     }
     let times = shared.store().journal.escalation.times();
     match await_answer(shared, kind, times).await {
-        Answer::Again => Some(Driven::Again(Resumed(shared.times))),
-        Answer::Stop(reason) => Some(Driven::Stopped(reason)),
-        Answer::TakenOver => None,
+        EscalationAnswer::Again => Some(Driven::Again(Resumed(shared.times))),
+        EscalationAnswer::Stop(reason) => Some(Driven::Stopped(reason)),
+        EscalationAnswer::TakenOver => None,
     }
 }
 

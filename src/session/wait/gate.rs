@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::checkpoints::keep_checkpoint;
-use super::pauses::{Paced, Times, keep_pace, pause_when_idle};
+use super::pauses::{Began, Paced, keep_pace, pause_when_idle};
 use super::shared::Shared;
 use crate::crash;
 use crate::domain::{Clock, CommitId, Gpu, GpuCrowd, GpuUse, Notice, Record, few};
@@ -41,14 +41,14 @@ pub(crate) struct Gate {
     clock: Option<(Timestamp, Duration)>,
     /// The end of an experiment for which the clock was waited for in vain.
     given_up: Option<Timestamp>,
-    objects: Objects,
+    objects: ObjectCheck,
     /// The commits that are still to be checked.
     new: Vec<CommitId>,
 }
 
 /// The check of git's objects.
 #[derive(Default)]
-enum Objects {
+enum ObjectCheck {
     #[default]
     Unread,
     /// All that the session relies on is being read.
@@ -67,7 +67,7 @@ pub(crate) async fn gate_of_call(shared: &Shared<'_>) -> Result<(), SessionError
     await_clock(shared).await?;
     shared.gate.borrow_mut().check_objects(&shared.times, &mut shared.store(), None)?;
     // A call that works on damaged objects would be paid for nothing.
-    let is_reading = || matches!(&shared.gate.borrow().objects, Objects::Reading(thread) if !thread.is_finished());
+    let is_reading = || matches!(&shared.gate.borrow().objects, ObjectCheck::Reading(thread) if !thread.is_finished());
     while is_reading() && shared.pause(READING).await? {}
     shared.gate.borrow_mut().check_objects(&shared.times, &mut shared.store(), None)
 }
@@ -122,13 +122,13 @@ async fn await_clock(shared: &Shared<'_>) -> Result<(), SessionError> {
 
 impl Gate {
     /// Reads again what the session relies on in git: all of it once in a loop, beside it, and then what `new` adds.
-    fn check_objects(&mut self, times: &Times, store: &mut Store, new: Option<&CommitId>) -> Result<(), SessionError> {
+    fn check_objects(&mut self, times: &Began, store: &mut Store, new: Option<&CommitId>) -> Result<(), SessionError> {
         if !times.are_counted() {
             return Ok(());
         }
         self.new.extend(new.cloned());
         self.objects = match mem::take(&mut self.objects) {
-            Objects::Unread => {
+            ObjectCheck::Unread => {
                 let mut checker = store.repo.objects.checker();
                 let records = store.history.records().iter().map(|record| record.commit.clone());
                 let commits: Vec<_> = [store.tip(), store.contract.start.clone()].into_iter().chain(records).collect();
@@ -137,21 +137,21 @@ impl Gate {
                     (checker, checked)
                 };
                 // Without a thread to be had, the next gate tries again.
-                thread::Builder::new().spawn(check).map_or(Objects::Unread, Objects::Reading)
+                thread::Builder::new().spawn(check).map_or(ObjectCheck::Unread, ObjectCheck::Reading)
             }
-            Objects::Reading(thread) if thread.is_finished() => match thread.join() {
+            ObjectCheck::Reading(thread) if thread.is_finished() => match thread.join() {
                 Ok((mut checker, checked)) => {
                     if checked.is_cut {
                         store.note(Notice::ObjectsUnread { read: checked.objects, limit: ALL });
                     }
                     refuse_damaged(&store.repo, &mut checker, checked)?;
-                    Objects::Read(Box::new(checker))
+                    ObjectCheck::Read(Box::new(checker))
                 }
-                Err(_) => Objects::Unread,
+                Err(_) => ObjectCheck::Unread,
             },
             objects => objects,
         };
-        if let Objects::Read(checker) = &mut self.objects {
+        if let ObjectCheck::Read(checker) = &mut self.objects {
             let checked = checker.check(&self.new, Instant::now() + NEW);
             if !checked.is_cut {
                 // Otherwise the next gate goes on with them: what was found sound is not read again.

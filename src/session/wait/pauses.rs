@@ -12,7 +12,7 @@ use super::shared::{Heartbeat, Shared};
 use crate::crash;
 use crate::domain::{Cadence, Event, Notice, Outage, Record, StopReason, exact_time, moment_text};
 use crate::rules::{
-    End, LastIteration, Pace, Patience, expected_run, idle_limit, kept_to_verify, nearest_end, pace, patience,
+    LastIteration, LoopEnd, Pace, Patience, expected_run, idle_limit, kept_to_verify, nearest_end, pace, patience,
     pause_after_idle, pause_on, stop_before_experiment, stop_for_time, to_verify, verified_without_end,
 };
 use crate::session::errors::SessionError;
@@ -233,10 +233,10 @@ pub(crate) async fn pause_for(
 
 /// When an invocation of the loop began; never for `ar try`, which has no end.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Times(Option<Begun>);
+pub(crate) struct Began(Option<BegunLoop>);
 
 #[derive(Debug, Clone, Copy)]
-struct Begun {
+struct BegunLoop {
     at: Instant,
     started: Timestamp,
     /// Time from the start to the end of the night by `--for`.
@@ -247,7 +247,7 @@ struct Begun {
     is_late: bool,
 }
 
-impl Begun {
+impl BegunLoop {
     /// The time since then. One clock stands still while the machine sleeps, the other may be set.
     fn elapsed(&self, store: &Store) -> Duration {
         let by_the_wall = Duration::try_from(store.now().duration_since(self.started)).unwrap_or_default();
@@ -255,13 +255,13 @@ impl Begun {
     }
 }
 
-impl Times {
+impl Began {
     /// Begins now, and gives the time of day at which the night ends, if it does so at one.
-    pub(crate) fn begin(store: &Store) -> (Times, Option<Timestamp>) {
+    pub(crate) fn begin(store: &Store) -> (Began, Option<Timestamp>) {
         let started = store.now();
         let night = store.journal.expenses.night(&store.contract);
         let (budget, until) = night.left(started);
-        let mut times = Times(Some(Begun { at: Instant::now(), started, budget, until, is_late: false }));
+        let mut times = Began(Some(BegunLoop { at: Instant::now(), started, budget, until, is_late: false }));
         let is_late = times.end(store).is_some_and(|end| end.left.is_zero());
         times.0.iter_mut().for_each(|begun| begun.is_late = is_late);
         (times, night.until)
@@ -279,7 +279,7 @@ impl Times {
 
     /// When the experiments of this invocation end; never without a budget. The time to verify what was kept follows, once
     /// something was.
-    pub(crate) fn end(&self, store: &Store) -> Option<End> {
+    pub(crate) fn end(&self, store: &Store) -> Option<LoopEnd> {
         let begun = self.0?;
         let mut end = nearest_end(&store.contract, begun.budget, begun.until, begun.elapsed(store))?;
         if to_verify(&store.history).is_some() {

@@ -13,9 +13,9 @@ use super::checkpoints::LogKeeper;
 use super::escalation::publish_new_messages;
 use super::events::Events;
 use super::gate::Gate;
-use super::pauses::Times;
-use super::surroundings::Place;
-use crate::agent::{Finding, permission_hint};
+use super::pauses::Began;
+use super::surroundings::Machine;
+use crate::agent::{SearchFinding, permission_hint};
 use crate::domain::{Bound, Environment, Event, ExperimentId, Notice, Reached, StopReason};
 use crate::exec::Executor;
 use crate::session::errors::SessionError;
@@ -29,20 +29,20 @@ const HEARTBEAT: Duration = Duration::from_secs(60);
 pub(crate) struct Shared<'a> {
     pub(crate) store: RefCell<Store>,
     pub(crate) events: RefCell<Events<'a>>,
-    pub(crate) place: RefCell<Place>,
+    pub(crate) place: RefCell<Machine>,
     pub(crate) log_keeper: RefCell<LogKeeper>,
     /// The executor of agents, reviewers and helpers.
     pub(crate) local: Executor,
     /// The executor of runs and guards.
     pub(crate) runs: Executor,
     pub(crate) interrupts: Interrupts,
-    pub(crate) times: Times,
+    pub(crate) times: Began,
     /// True if an agent can be called.
     pub(crate) calls_agent: bool,
     /// The runs that are ended since nobody waits for them any more.
     pub(crate) overtaken: RefCell<BTreeSet<ExperimentId>>,
     /// The number of a ladder step, with the search results found for it outside the repository.
-    pub(crate) searched: RefCell<Option<(u32, Rc<[Finding]>)>>,
+    pub(crate) searched: RefCell<Option<(u32, Rc<[SearchFinding]>)>>,
     /// The gate, with the facts seen before the last call or run.
     pub(crate) gate: RefCell<Gate>,
     /// The resources of slots.
@@ -64,7 +64,7 @@ impl<'a> Shared<'a> {
     pub(crate) fn new(
         store: Store,
         events: Events<'a>,
-        place: Place,
+        place: Machine,
         interrupts: Interrupts,
         slots: SlotSetup,
         calls_agent: bool,
@@ -78,7 +78,7 @@ impl<'a> Shared<'a> {
             local: Executor::local(),
             runs,
             interrupts,
-            times: Times::default(),
+            times: Began::default(),
             calls_agent,
             overtaken: RefCell::default(),
             searched: RefCell::default(),

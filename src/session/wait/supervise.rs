@@ -20,7 +20,7 @@ const STOPPING: Duration = Duration::from_secs(60);
 pub(crate) type Deadline = Option<Instant>;
 
 /// The outcome of waiting for something.
-pub(crate) enum Ending<T> {
+pub(crate) enum WaitEnd<T> {
     /// It is finished, with this outcome.
     Done(T),
     /// The user asked to stop, and it was terminated.
@@ -31,14 +31,14 @@ pub(crate) enum Ending<T> {
     Lost,
 }
 
-impl<T> Ending<T> {
+impl<T> WaitEnd<T> {
     /// The outcome of what is finished; any other ending as one of something else.
-    pub(crate) fn done<U>(self) -> Result<T, Ending<U>> {
+    pub(crate) fn done<U>(self) -> Result<T, WaitEnd<U>> {
         match self {
-            Ending::Done(outcome) => Ok(outcome),
-            Ending::Interrupted => Err(Ending::Interrupted),
-            Ending::Detached => Err(Ending::Detached),
-            Ending::Lost => Err(Ending::Lost),
+            WaitEnd::Done(outcome) => Ok(outcome),
+            WaitEnd::Interrupted => Err(WaitEnd::Interrupted),
+            WaitEnd::Detached => Err(WaitEnd::Detached),
+            WaitEnd::Lost => Err(WaitEnd::Lost),
         }
     }
 }
@@ -46,11 +46,11 @@ impl<T> Ending<T> {
 /// The exit of a job, or the error if its exit is unknown or it never started.
 pub(crate) type Exited = Result<Exit, ExecError>;
 
-impl Ending<Exited> {
+impl WaitEnd<Exited> {
     /// Returns whether nothing of the job is left. Returns false on a full disk: the job is repeated, and changes cannot be
     /// undone.
     pub(crate) fn is_over(&self) -> bool {
-        !matches!(self, Ending::Detached | Ending::Done(Err(ExecError::DiskFull { .. })))
+        !matches!(self, WaitEnd::Detached | WaitEnd::Done(Err(ExecError::DiskFull { .. })))
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) trait Waiter {
         job: &mut Running,
         deadline: Deadline,
         tick: impl FnMut() -> Result<Interrupt, SessionError>,
-    ) -> Result<Ending<Exited>, SessionError>;
+    ) -> Result<WaitEnd<Exited>, SessionError>;
 }
 
 impl Waiter for Shared<'_> {
@@ -76,7 +76,7 @@ impl Waiter for Shared<'_> {
         job: &mut Running,
         deadline: Deadline,
         mut tick: impl FnMut() -> Result<Interrupt, SessionError>,
-    ) -> Result<Ending<Exited>, SessionError> {
+    ) -> Result<WaitEnd<Exited>, SessionError> {
         let tick = || {
             let asked = self.asked()?;
             keep_checkpoint(self)?;
@@ -88,7 +88,7 @@ impl Waiter for Shared<'_> {
         match supervise(job, &self.interrupts, patience, deadline, tick).await {
             Err(SessionError::Exec(error @ ExecError::OtherMachine { .. })) => {
                 self.emit(Notice::StillRuns(error.to_string()))?;
-                Ok(Ending::Detached)
+                Ok(WaitEnd::Detached)
             }
             ended => ended,
         }
@@ -102,7 +102,7 @@ impl Waiter for Interrupts {
         job: &mut Running,
         deadline: Deadline,
         mut tick: impl FnMut() -> Result<Interrupt, SessionError>,
-    ) -> Result<Ending<Exited>, SessionError> {
+    ) -> Result<WaitEnd<Exited>, SessionError> {
         let asked = || if self.asked() == Interrupt::None { Interrupt::None } else { Interrupt::Now };
         supervise(job, self, DEFAULT_OUTAGE_LIMIT, deadline, || Ok(tick()?.max(asked()))).await
     }
@@ -141,7 +141,7 @@ pub(crate) async fn supervise(
     patience: Duration,
     deadline: Deadline,
     mut tick: impl FnMut() -> Result<Interrupt, SessionError>,
-) -> Result<Ending<Exited>, SessionError> {
+) -> Result<WaitEnd<Exited>, SessionError> {
     let mut listener = interrupts.listen();
     let mut stopping = false;
     let exit = loop {
@@ -162,13 +162,13 @@ pub(crate) async fn supervise(
                 job.stop()?;
                 stopping = true;
             }
-            Interrupt::Detach => return Ok(Ending::Detached),
+            Interrupt::Detach => return Ok(WaitEnd::Detached),
             _ => {}
         }
         tokio::select! {
             exit = job.wait() => break exit,
             () = listener.signal_or_look() => {}
-            () = at(deadline), if !stopping => return Ok(Ending::Detached),
+            () = at(deadline), if !stopping => return Ok(WaitEnd::Detached),
         }
     };
     // Whoever ends `ar`, such as a cluster that takes the node back, may end the run by the same signal, and a moment earlier.
@@ -179,12 +179,12 @@ pub(crate) async fn supervise(
         listener.signal_or_look().await;
     }
     Ok(match exit {
-        Err(ExecError::Lost { .. }) => Ending::Lost,
-        Ok(_) if is_cut_off && tick()? == Interrupt::Now => Ending::Interrupted,
-        Ok(exit) if exit.stopped && stopping => Ending::Interrupted,
+        Err(ExecError::Lost { .. }) => WaitEnd::Lost,
+        Ok(_) if is_cut_off && tick()? == Interrupt::Now => WaitEnd::Interrupted,
+        Ok(exit) if exit.stopped && stopping => WaitEnd::Interrupted,
         // The process that terminated it was killed before anything came of that.
-        Ok(exit) if exit.stopped => Ending::Lost,
-        exit => Ending::Done(exit),
+        Ok(exit) if exit.stopped => WaitEnd::Lost,
+        exit => WaitEnd::Done(exit),
     })
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct FoundTools {
 }
 
 /// The environment in which experiments run.
-pub(crate) struct Place {
+pub(crate) struct Machine {
     pub(crate) environment: Arc<Environment>,
     /// The tools in it, with their stamps; absent until they were asked for.
     pub(crate) tools: Option<FoundTools>,
@@ -70,10 +70,10 @@ impl FoundTools {
     }
 }
 
-impl Place {
+impl Machine {
     /// The machine and the tools that a working tree is on.
-    pub(crate) fn of(root: &Path) -> Place {
-        Place { environment: Arc::new(environment(root)), tools: None }
+    pub(crate) fn of(root: &Path) -> Machine {
+        Machine { environment: Arc::new(environment(root)), tools: None }
     }
 
     /// The event for an environment that differs from the incumbent's, so that its value is not comparable with new ones.

@@ -30,35 +30,37 @@ pub use change::{
 };
 pub use decide::judge::judge;
 pub use decide::{
-    AblatingRun, AblationState, AblationTerms, Afresh, Again, Bars, BeforeRun, CARRIED_REPEATS, CONFIRMED,
-    CRASHES_TO_CHECK, CameBack, Car, CarriedFate, Change, Check, CheckReason, Checks, Company, Contender, Effect,
-    Estimate, FIXES, FreshStep, GpuLook, Incomparable, KeepBar, Line, LineStep, MAX_FRESH, MIN_FRESH, Measured, Merged,
-    NextStep, Noise, OtherGpu, REWORKS, Ran, Repeats, STRICT, Sample, Shift, Standing, TAINT_REPEATS, Task, Tested,
-    Trial, UntrackedFile, Verdict, Verified, Why, Without, Writer, ablation, again, again_on_slots, always_stays,
-    axes_without_number, baseline_runs, baseline_with, before_run, came_back, carried_clause, check_due, control_due,
-    controlled, decide, describe_failure, estimate, failed_again, format_distance, format_gain, format_step,
-    fresh_groups, fresh_groups_besides, fresh_runs, fresh_step, goes_with, is_confirmed, is_empty_baseline, is_timed,
-    judge_pair, judge_train, kept_uncontrolled, mean_tolerance, most_ablating_runs, moved_in_a_row, next_step, noise,
-    over_limit, passes_screen, refuse_incomparable, relative_gain, repeat_limit, repeats, session_noise, set_aside_for,
-    taint, tainting, to_verify, train_tolerance, verified, with_companions, with_runs, without_numbers,
+    AblatingRun, AblationState, AblationTerms, Afresh, Again, Bars, CARRIED_REPEATS, CONFIRMED, CRASHES_TO_CHECK,
+    CameBack, Car, CarriedFate, Change, CheckReason, Checks, Company, Contender, DriftCheck, Effect, Estimate, FIXES,
+    FreshStep, GpuLook, Incomparable, Incumbent, KeepBar, Line, LineStep, MAX_FRESH, MIN_FRESH, Measured, MergedChange,
+    MergedStep, NextStep, Noise, OtherGpu, REWORKS, Ran, Repeats, ReworkTask, STRICT, Sample, Shift, TAINT_REPEATS,
+    Tested, Trial, UntrackedFile, Verdict, Verified, Why, Without, Writer, ablation, again, again_on_slots,
+    always_stays, axes_without_number, baseline_runs, baseline_with, before_run, came_back, carried_clause, check_due,
+    control_due, controlled, decide, describe_failure, estimate, failed_again, format_distance, format_gain,
+    format_step, fresh_groups, fresh_groups_besides, fresh_runs, fresh_step, goes_with, is_confirmed,
+    is_empty_baseline, is_timed, judge_pair, judge_train, kept_uncontrolled, mean_tolerance, most_ablating_runs,
+    moved_in_a_row, next_step, noise, over_limit, passes_screen, refuse_incomparable, relative_gain, repeat_limit,
+    repeats, session_noise, set_aside_for, taint, tainting, to_verify, train_tolerance, verified, with_companions,
+    with_runs, without_numbers,
 };
 pub use history::select::select;
 pub use history::spread::spread;
 pub use history::{
-    Candidate, Counts, Elsewhere, Ended, History, Repeated, Selection, SessionSign, SortBy, Spread, UNNAMED_LIMIT,
-    Unfound, directions_tried, environment_changes, environment_differences, find_experiment, gaps, is_sound, is_tried,
-    lost_ids, near_misses, same_direction, select_places, session_meant, unnamed_in_a_row, why_not_kept,
+    Candidate, CountedOutcome, Counts, History, OtherBaseline, Repeated, Selection, SessionSign, SortBy, Spread,
+    UNNAMED_LIMIT, Unfound, directions_tried, environment_changes, environment_differences, find_experiment, gaps,
+    is_sound, is_tried, lost_ids, near_misses, same_direction, select_places, session_meant, unnamed_in_a_row,
+    why_not_kept,
 };
 pub use patrol::watching::{activity, alerts};
 pub use patrol::{
-    Activity, CLOCK_PATIENCE, Claim, Driver, GuardianAction, Health, LaneStatus, LanesStatus, OpenFound, OpenStatus,
-    OpenTrouble, OtherHost, OutageStatus, Ownership, PatrolMemory, PatrolVerdict, Seen, SleepStatus, Thresholds, Tip,
-    UnrecordedTip, Watched, clock_jump, interval, is_beat_missing, is_clock_behind, judge_open, judge_space, judge_tip,
-    lanes_status, ownership, patrol, pause_after_patrol, worst,
+    Activity, CLOCK_PATIENCE, DriverClaim, GuardianAction, Health, LaneStatus, LanesStatus, Observations, OpenFound,
+    OpenStatus, OpenTrouble, OtherHost, OutageStatus, Ownership, PatrolFacts, PatrolMemory, PatrolVerdict,
+    SessionDriver, SleepStatus, Thresholds, Tip, UnrecordedTip, clock_jump, interval, is_beat_missing, is_clock_behind,
+    judge_open, judge_space, judge_tip, lanes_status, ownership, patrol, pause_after_patrol, worst,
 };
 pub use recover::{
-    CACHED, Cause, Fate, Found, JOB_START, JobState, Known, LOST_RETRIES, NOT_CACHED, RunFound, Step, Word,
-    WrittenExit, fate, next_pause, recover, slurm_duration, slurm_limit, slurm_refused,
+    AttemptFacts, CACHED, EngineWord, Fate, JOB_START, JobState, KnownJob, LOST_RETRIES, LossCause, NOT_CACHED,
+    RunFound, Step, WrittenExit, fate, next_pause, recover, slurm_duration, slurm_limit, slurm_refused,
 };
 pub use report::compare::{compare, confounds, confounds_of_keep};
 pub use report::patterns::{by_direction, by_file, expectations};
@@ -81,17 +83,17 @@ pub use research::{
     worst_axis,
 };
 pub use schedule::{
-    Bar, Budgets, Call, Capacity, Demand, Expected, ExperimentLogs, GPU_MASKS, GPU_PATIENCE, GpuError, GpuLife,
-    GpuPlan, GpuSlot, GpuTurn, LastIteration, Left, LifeSign, NEWEST_KEPT, OpenAttempt, Pace, Place, Plan, Quiet,
-    RunOf, Running, Shelved, Silence, Situation, Slots, Start, Work, any_gpu_turn, cadence_warning, call_limit,
-    calls_are_short, calls_that_feed, distinct_runs, gain_alone, gpu_hours, gpu_plan, gpu_turn, is_concurrent, lanes,
-    logs_to_drop, most_calls, pace, run_seconds, schedule, shelve, slot_variables, slots, spoilt_by_full_disk,
-    too_little_space, usable_gpus,
+    AttemptPlace, Bar, Budgets, BusySlot, CallStart, Capacity, Demand, Durations, ExperimentLogs, GPU_MASKS,
+    GPU_PATIENCE, GpuError, GpuLife, GpuPlan, GpuSlot, GpuTurn, LastIteration, LifeSign, NEWEST_KEPT, OpenAtEnd, Pace,
+    PendingAttempt, Quiet, RunOf, Shelved, Silence, Situation, SlotWork, Slots, Start, Starts, any_gpu_turn,
+    cadence_warning, call_limit, calls_are_short, calls_that_feed, distinct_runs, gain_alone, gpu_hours, gpu_plan,
+    gpu_turn, is_concurrent, lanes, logs_to_drop, most_calls, pace, run_seconds, schedule, shelve, slot_variables,
+    slots, spoilt_by_full_disk, too_little_space, usable_gpus,
 };
 pub use stop::loop_agent::loop_agent;
 pub use stop::outage::outage;
 pub use stop::{
-    AgentFacts, AgentLack, AgentSetting, CallEnd, End, Expenses, LadderState, LoopAgent, LoopCall, Moment, Night,
+    AgentFacts, AgentLack, AgentSetting, CallEnd, Expenses, LadderState, LoopAgent, LoopCall, LoopEnd, Moment, Night,
     NightCaps, NightEnd, Patience, Reports, SoFar, StopFacts, Tonight, cap_of_tries, course as ended_by_course,
     expected_call, expected_run, idle_limit, idle_limits, is_verified_after, kept_to_verify, nearest_end, patience,
     pause_after_idle, pause_on, priced, reached_goal, refused, retry_pause, session_calls_enough, session_enough,

@@ -16,12 +16,12 @@ pub struct ArtifactGlobs {
     set: GlobSet,
     patterns: Vec<String>,
     /// The steps to the matches of each pattern.
-    ways: Vec<Vec<Step>>,
+    ways: Vec<Vec<PatternPart>>,
 }
 
 /// A part of a pattern between slashes.
 #[derive(Debug, Clone)]
-enum Step {
+enum PatternPart {
     /// One folder or file.
     One(GlobMatcher),
     /// Any number of folders.
@@ -64,14 +64,14 @@ impl ArtifactGlobs {
 }
 
 /// The steps of a pattern. After a part that can hold a slash anything may follow.
-fn way(pattern: &str) -> Vec<Step> {
+fn way(pattern: &str) -> Vec<PatternPart> {
     let mut steps = Vec::new();
     for part in pattern.split('/') {
         let holds_slash = part.contains("**") || part.contains(['{', '[', '\\']);
         match glob(part) {
-            Ok(glob) if !holds_slash => steps.push(Step::One(glob.compile_matcher())),
+            Ok(glob) if !holds_slash => steps.push(PatternPart::One(glob.compile_matcher())),
             _ => {
-                steps.push(Step::Any);
+                steps.push(PatternPart::Any);
                 break;
             }
         }
@@ -79,15 +79,15 @@ fn way(pattern: &str) -> Vec<Step> {
     steps
 }
 
-fn leads_below(way: &[Step], folder: &Path) -> bool {
+fn leads_below(way: &[PatternPart], folder: &Path) -> bool {
     let mut steps = way.iter();
     for part in folder.components() {
         let Component::Normal(name) = part else { return true };
         match steps.next() {
-            Some(Step::One(glob)) if !glob.is_match(Path::new(name)) => return false,
-            Some(Step::One(_)) => {}
+            Some(PatternPart::One(glob)) if !glob.is_match(Path::new(name)) => return false,
+            Some(PatternPart::One(_)) => {}
             // All below a folder that matches does, too.
-            Some(Step::Any) | None => return true,
+            Some(PatternPart::Any) | None => return true,
         }
     }
     true

@@ -66,7 +66,7 @@ pub fn most_ablating_runs(changes: usize, runs: u32, drops: bool) -> u64 {
 /// compared with the best experiment. So of two changes that do the same, one stays, and many small losses do not add up.
 /// A tree that gave no number in a run is stuck.
 pub fn ablation(terms: &AblationTerms<'_>, runs: &[AblatedRun]) -> AblationState {
-    let known = Known::new(terms, runs);
+    let known = KnownRuns::new(terms, runs);
     let mut state = AblationState { kept: Vec::new(), dropped: Vec::new(), next: Vec::new() };
     let alone = terms.keeps.iter().map(|id| vec![*id]).filter(|without| !known.is_stuck(without));
     state.next = known.missing([Vec::new()].into_iter().chain(alone), AblationStep::Ablate);
@@ -98,7 +98,7 @@ pub fn ablation(terms: &AblationTerms<'_>, runs: &[AblatedRun]) -> AblationState
 }
 
 /// The runs so far.
-struct Known<'a> {
+struct KnownRuns<'a> {
     terms: &'a AblationTerms<'a>,
     runs: &'a [AblatedRun],
     /// The noise of the runs that measure each change, with what the session knows of it: later runs would change which
@@ -106,15 +106,15 @@ struct Known<'a> {
     noise: Option<Noise>,
 }
 
-impl<'a> Known<'a> {
-    fn new(terms: &'a AblationTerms<'a>, runs: &'a [AblatedRun]) -> Known<'a> {
+impl<'a> KnownRuns<'a> {
+    fn new(terms: &'a AblationTerms<'a>, runs: &'a [AblatedRun]) -> KnownRuns<'a> {
         let mut by_tree: BTreeMap<&[ExperimentId], Vec<Sample>> = BTreeMap::new();
         for run in runs.iter().filter(|run| run.step == AblationStep::Ablate) {
             let Some(value) = run.value else { continue };
             by_tree.entry(&run.without).or_default().push(Sample { seed: run.seed, value });
         }
         let groups: Vec<Vec<Sample>> = terms.others.iter().cloned().chain(by_tree.into_values()).collect();
-        Known { terms, runs, noise: noise(&groups) }
+        KnownRuns { terms, runs, noise: noise(&groups) }
     }
 
     fn is_stuck(&self, without: &[ExperimentId]) -> bool {

@@ -162,7 +162,7 @@ fn offset(incumbent: &[Sample], baseline: &[Sample], seed: u64) -> f64 {
 ///
 /// The probability is that of Student's t distribution, without a prior.
 pub fn estimate(bar: &KeepBar, incumbent: &[Sample], candidate: &[Sample], noise: Option<&Noise>) -> Option<Estimate> {
-    let Compared { difference, error, freedom } = compare(bar.direction, incumbent, candidate, noise)?;
+    let Difference { difference, error, freedom } = compare(bar.direction, incumbent, candidate, noise)?;
     let above = difference - bar.min_delta;
     let certain = if above > 0.0 { 1.0 } else { 0.0 };
     let sure = if error > 0.0 { probability_below(above / error, freedom) } else { certain };
@@ -171,7 +171,7 @@ pub fn estimate(bar: &KeepBar, incumbent: &[Sample], candidate: &[Sample], noise
 }
 
 /// The difference of two experiments.
-pub(super) struct Compared {
+pub(super) struct Difference {
     /// Positive if the second is better.
     pub(super) difference: f64,
     /// Its standard error.
@@ -187,7 +187,7 @@ pub(super) struct Compared {
 /// The variance is least with these weights: of `n` common runs and `p` others of the first, and as many and `q` of the
 /// second, with correlation `r`, each common one of the first has `(n + q + r p) / ((n + p) (n + q) - r² p q)`, and its
 /// others share what is left to 1; the second alike.
-pub(super) fn compare(direction: Direction, a: &[Sample], b: &[Sample], noise: Option<&Noise>) -> Option<Compared> {
+pub(super) fn compare(direction: Direction, a: &[Sample], b: &[Sample], noise: Option<&Noise>) -> Option<Difference> {
     let known = noise.copied().or_else(|| noise_of(&[a.to_vec(), b.to_vec()]))?;
     let (first, second) = (Runs::new(a, b), Runs::new(b, a));
     let n = first.common.len() as f64;
@@ -199,7 +199,7 @@ pub(super) fn compare(direction: Direction, a: &[Sample], b: &[Sample], noise: O
     let paired = 2.0 * r * n * first.weight * second.weight;
     let shares = first.squares + second.squares - paired;
     let difference = direction.gain(second.mean, first.mean);
-    Some(Compared { difference, error: known.deviation * shares.max(0.0).sqrt(), freedom: known.freedom })
+    Some(Difference { difference, error: known.deviation * shares.max(0.0).sqrt(), freedom: known.freedom })
 }
 
 /// The values of an experiment's runs.

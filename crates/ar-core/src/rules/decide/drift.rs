@@ -28,7 +28,7 @@ const MOST: usize = 50;
 
 /// A rerun of the best experiment that gave a number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Check {
+pub struct DriftCheck {
     /// The experiment.
     #[serde(rename = "experiment")]
     pub id: ExperimentId,
@@ -72,20 +72,20 @@ pub struct Checks {
     last: u32,
     /// Those that gave a number, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    made: Vec<Check>,
+    made: Vec<DriftCheck>,
     /// Whether the last one that gave a number showed a drift.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     drifts: bool,
 }
 
-impl Check {
+impl DriftCheck {
     /// A rerun of a recorded experiment that measured `value`, begun before the record of sequence `after`.
-    pub fn of(record: &Record, recorded: f64, value: f64, after: u32, ended: Timestamp) -> Check {
+    pub fn of(record: &Record, recorded: f64, value: f64, after: u32, ended: Timestamp) -> DriftCheck {
         let seed = record.to_repeat().0;
         let role = record.deciding_runs().first().and_then(|run| run.role);
         let is_fresh = record.id.is_baseline() || matches!(role, Some(RunRole::Confirm | RunRole::Trial));
         let (id, since) = (record.id, record.sequence());
-        Check { id, seed, value, recorded, was_selected: !is_fresh, since, after, ended, drift: None }
+        DriftCheck { id, seed, value, recorded, was_selected: !is_fresh, since, after, ended, drift: None }
     }
 }
 
@@ -105,7 +105,7 @@ impl Checks {
 
     /// Notes a rerun that began before the record of sequence `after`; `check` is what it measured, if anything, and whether all
     /// reruns with it show a drift.
-    pub fn note(&mut self, after: u32, check: Option<(Check, bool)>) {
+    pub fn note(&mut self, after: u32, check: Option<(DriftCheck, bool)>) {
         self.last = self.last.max(after);
         if let Some((check, drifts)) = check {
             self.made.push(check);
@@ -116,7 +116,7 @@ impl Checks {
     }
 
     /// Those that gave a number, in order.
-    pub fn made(&self) -> &[Check] {
+    pub fn made(&self) -> &[DriftCheck] {
         &self.made
     }
 
@@ -126,8 +126,8 @@ impl Checks {
     }
 
     /// What the reruns say with `newest`, which is not noted yet.
-    pub fn judge(&self, newest: &Check, direction: Direction, noise: Option<&Noise>) -> Shift {
-        let all: Vec<&Check> = self.made.iter().chain([newest]).collect();
+    pub fn judge(&self, newest: &DriftCheck, direction: Direction, noise: Option<&Noise>) -> Shift {
+        let all: Vec<&DriftCheck> = self.made.iter().chain([newest]).collect();
         shift(&all, direction, noise)
     }
 
@@ -139,13 +139,13 @@ impl Checks {
 
 /// Judges the newest of these reruns. The level of the first is a half of [`LEVEL`], that of the second a sixth, of the n-th
 /// `1 / (n (n + 1))`, which are 1 together; each is shared by the tests.
-fn shift(checks: &[&Check], direction: Direction, noise: Option<&Noise>) -> Shift {
+fn shift(checks: &[&DriftCheck], direction: Direction, noise: Option<&Noise>) -> Shift {
     let Some((newest, before)) = checks.split_last() else { return Shift::Unknown };
     let count = checks.len() as f64;
     let probability = 1.0 - LEVEL / (count * (count + 1.0)) / TESTS / 2.0;
     let rounding = rounding(checks);
     let known = noise.map(|it| ((it.deviation.powi(2) * (1.0 - it.pairing)).max(rounding), it.freedom));
-    let (series, earlier) = (Series::of(checks), Series::of(before));
+    let (series, earlier) = (SeedRuns::of(checks), SeedRuns::of(before));
     let by = |squares: f64, freedom: f64| (freedom >= 1.0).then(|| ((squares / freedom).max(rounding), freedom));
     let is_beyond = |estimate: f64, error: f64, freedom: f64| {
         estimate != 0.0 && probability_below(estimate.abs() / error, freedom) > probability
@@ -196,7 +196,7 @@ fn shift(checks: &[&Check], direction: Direction, noise: Option<&Noise>) -> Shif
 }
 
 /// The variance of rounding to the last digit that any of these numbers has: no number is known better than that.
-fn rounding(checks: &[&Check]) -> f64 {
+fn rounding(checks: &[&DriftCheck]) -> f64 {
     let values = checks.iter().flat_map(|check| [check.value, check.recorded]);
     let decimals = |value: f64| value.to_string().split_once('.').map_or(0, |(_, digits)| digits.len());
     let most = values.map(decimals).max().unwrap_or_default();
@@ -205,13 +205,13 @@ fn rounding(checks: &[&Check]) -> f64 {
 }
 
 /// A run, at its place in the order of experiments.
-struct Placed {
+struct PlacedRun {
     place: f64,
     value: f64,
 }
 
 /// The runs of each experiment by the same seed, in order.
-struct Series(BTreeMap<(ExperimentId, Option<u64>), Vec<Placed>>);
+struct SeedRuns(BTreeMap<(ExperimentId, Option<u64>), Vec<PlacedRun>>);
 
 /// Sums over all runs, around the means of each experiment.
 #[derive(Default)]
@@ -224,21 +224,21 @@ struct Sums {
     values: f64,
 }
 
-impl Series {
-    fn of(checks: &[&Check]) -> Series {
-        let mut series: BTreeMap<_, Vec<Placed>> = BTreeMap::new();
+impl SeedRuns {
+    fn of(checks: &[&DriftCheck]) -> SeedRuns {
+        let mut series: BTreeMap<_, Vec<PlacedRun>> = BTreeMap::new();
         for check in checks {
             let runs = series.entry((check.id, check.seed)).or_default();
             if runs.is_empty() && !check.was_selected {
-                runs.push(Placed { place: f64::from(check.since), value: check.recorded });
+                runs.push(PlacedRun { place: f64::from(check.since), value: check.recorded });
             }
-            runs.push(Placed { place: f64::from(check.after), value: check.value });
+            runs.push(PlacedRun { place: f64::from(check.after), value: check.value });
         }
-        Series(series)
+        SeedRuns(series)
     }
 
     /// The runs that are compared with this one, which is the newest.
-    fn before(&self, newest: &Check) -> &[Placed] {
+    fn before(&self, newest: &DriftCheck) -> &[PlacedRun] {
         let own = self.0.get(&(newest.id, newest.seed)).map_or(&[][..], Vec::as_slice);
         own.split_last().map_or(&[], |(_, before)| before)
     }
@@ -280,17 +280,27 @@ mod tests {
     const NOISE: Noise = Noise { deviation: 1.0, freedom: 12.0, pairing: 0.5, pairs: 9.0 };
 
     /// A rerun of an experiment that was recorded with `recorded` at place `since`.
-    fn check(id: u32, (since, recorded): (u32, f64), (after, value): (u32, f64)) -> Check {
+    fn check(id: u32, (since, recorded): (u32, f64), (after, value): (u32, f64)) -> DriftCheck {
         let ended = Timestamp::UNIX_EPOCH;
-        Check { id: id.into(), seed: Some(2), value, recorded, was_selected: false, since, after, ended, drift: None }
+        DriftCheck {
+            id: id.into(),
+            seed: Some(2),
+            value,
+            recorded,
+            was_selected: false,
+            since,
+            after,
+            ended,
+            drift: None,
+        }
     }
 
     /// What the last of these reruns says.
-    fn judged(checks: &[Check], noise: Option<&Noise>) -> Shift {
+    fn judged(checks: &[DriftCheck], noise: Option<&Noise>) -> Shift {
         shift(&checks.iter().collect::<Vec<_>>(), Direction::Lower, noise)
     }
 
-    fn drift(checks: &[Check], noise: Option<&Noise>) -> MetricDrift {
+    fn drift(checks: &[DriftCheck], noise: Option<&Noise>) -> MetricDrift {
         match judged(checks, noise) {
             Shift::Drift(drift) => drift,
             other => panic!("{other:?}"),
@@ -314,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_command_that_repeats_by_seed_shows_a_shift_below_the_noise_of_its_seeds() {
-        let checks: Vec<Check> = [2.345, 2.345, 2.345, 2.375]
+        let checks: Vec<DriftCheck> = [2.345, 2.345, 2.345, 2.375]
             .into_iter()
             .zip(1..)
             .map(|(value, n)| check(7, (0, 2.345), (20 * n, value)))
@@ -346,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_run_that_selected_its_experiment_is_not_compared_with() {
-        let lucky = |after, value| Check { was_selected: true, ..check(7, (3, 1.0), (after, value)) };
+        let lucky = |after, value| DriftCheck { was_selected: true, ..check(7, (3, 1.0), (after, value)) };
         assert_eq!(judged(&[lucky(23, 9.0)], Some(&NOISE)), Shift::Unknown);
         assert_eq!(judged(&[lucky(23, 9.0), lucky(43, 9.5)], Some(&NOISE)), Shift::Chance, "with the first rerun");
         assert!(drift(&[lucky(23, 9.0), lucky(43, 15.0)], Some(&NOISE)).shift < 0.0);
@@ -356,7 +366,7 @@ mod tests {
         };
         let selected = |id: u32, role: &str| {
             let record = record(json!({"id": id, "value": "1.0", "runs": [run(role)]}));
-            Check::of(&record, 1.0, 2.0, 9, Timestamp::UNIX_EPOCH).was_selected
+            DriftCheck::of(&record, 1.0, 2.0, 9, Timestamp::UNIX_EPOCH).was_selected
         };
         assert_eq!([selected(0, "baseline"), selected(1, "screen"), selected(1, "confirm")], [false, true, false]);
     }
@@ -443,7 +453,7 @@ mod tests {
                     last = at;
                     let seed = runs[0].seed;
                     let value = run(random, best, worth, seed, at).value;
-                    let check = Check { seed: Some(seed), ..check(best, (best, runs[0].value), (at, value)) };
+                    let check = DriftCheck { seed: Some(seed), ..check(best, (best, runs[0].value), (at, value)) };
                     if matches!(checks.judge(&check, Direction::Lower, noise(&groups).as_ref()), Shift::Drift(_)) {
                         return true;
                     }

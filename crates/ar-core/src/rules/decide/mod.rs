@@ -24,7 +24,7 @@ pub use confirm::{
     Bars, CONFIRMED, Estimate, KeepBar, MAX_FRESH, MIN_FRESH, NextStep, STRICT, estimate, next_step, passes_screen,
 };
 pub use control::{control_due, controlled, is_timed, kept_uncontrolled, moved_in_a_row};
-pub use drift::{Check, Checks, Shift};
+pub use drift::{Checks, DriftCheck, Shift};
 pub use fresh::{
     Contender, FreshStep, baseline_runs, baseline_with, fresh_groups, fresh_groups_besides, fresh_runs, fresh_step,
     is_confirmed, over_limit, session_noise, with_runs,
@@ -36,7 +36,7 @@ pub use reproduce::{
     CRASHES_TO_CHECK, CameBack, CheckReason, Verified, came_back, check_due, failed_again, judge_pair, repeat_limit,
     to_verify, verified,
 };
-pub use rework::{Again, FIXES, REWORKS, Ran, Task, again, again_on_slots};
-pub use settle::{BeforeRun, before_run, judge_train, mean_tolerance, train_tolerance};
+pub use rework::{Again, FIXES, REWORKS, Ran, ReworkTask, again, again_on_slots};
+pub use settle::{MergedStep, before_run, judge_train, mean_tolerance, train_tolerance};
 pub use taint::{Company, GpuLook, OtherGpu, TAINT_REPEATS, taint, tainting};
-pub use trains::{Afresh, Car, Line, LineStep, Merged, Standing, Tested, Trial, Why};
+pub use trains::{Afresh, Car, Incumbent, Line, LineStep, MergedChange, Tested, Trial, Why};

@@ -6,7 +6,7 @@ use super::noise::{Noise, Sample, noise};
 use super::outcome::format_step;
 use crate::domain::{Direction, Failure, FailureClass, Number, Record, VerifiedPair, two_digits};
 use crate::rules::history::spread::spread;
-use crate::rules::history::{Elsewhere, History};
+use crate::rules::history::{History, OtherBaseline};
 
 /// After how many runs in a row that crash the best experiment is run again: as many attempts as it takes the ladder to pivot.
 pub const CRASHES_TO_CHECK: u32 = 5;
@@ -39,7 +39,7 @@ pub fn check_due(crashes: u32, seen: u32, is_scheduled: bool) -> Option<CheckRea
 /// The largest difference of a run and its repeat by the same seed in 19 of 20 cases, by what fresh runs show: both have the
 /// variance that seeds do not explain, `σ̂² (1 - r)`, and the quantile is Student's. Without fresh runs, it is the session's
 /// spread. `None` if neither is known.
-pub fn repeat_limit(history: &History, elsewhere: &[Elsewhere]) -> Option<f64> {
+pub fn repeat_limit(history: &History, elsewhere: &[OtherBaseline]) -> Option<f64> {
     match session_noise(history) {
         Some(noise) => {
             let deviation = noise.deviation * (2.0 * (1.0 - noise.pairing)).sqrt();

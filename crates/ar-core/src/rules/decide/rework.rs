@@ -12,7 +12,7 @@ pub const FIXES: u32 = 2;
 
 /// The reason to call the agent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Task {
+pub enum ReworkTask {
     /// Fix: the code does not parse, or an import fails.
     Fix,
     /// Rework: the value is better, but a guard fails.
@@ -25,7 +25,7 @@ pub enum Task {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Again {
     /// Its reason.
-    pub task: Task,
+    pub task: ReworkTask,
     /// Retry number, from 1.
     pub time: u32,
     /// The most retries allowed.
@@ -37,9 +37,9 @@ pub struct Again {
 pub fn again(failure: Option<&Failure>, versions: &[Version]) -> Option<Again> {
     let task = task_of(failure)?;
     let limit = match task {
-        Task::Fix => FIXES,
-        Task::Rework => REWORKS,
-        Task::Mend => 1,
+        ReworkTask::Fix => FIXES,
+        ReworkTask::Rework => REWORKS,
+        ReworkTask::Mend => 1,
     };
     let before = versions.iter().filter(|version| task_of(version.failure.as_ref()) == Some(task)).count();
     let time = u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1);
@@ -64,15 +64,15 @@ pub fn again_on_slots(ran: Ran, failure: Option<&Failure>, versions: &[Version])
     match ran {
         Ran::Own => again(failure, versions),
         Ran::Merged => again(failure, versions)
-            .or_else(|| (judges && versions.is_empty()).then_some(Again { task: Task::Mend, time: 1, limit: 1 })),
+            .or_else(|| (judges && versions.is_empty()).then_some(Again { task: ReworkTask::Mend, time: 1, limit: 1 })),
         Ran::Trial => None,
     }
 }
 
-fn task_of(failure: Option<&Failure>) -> Option<Task> {
+fn task_of(failure: Option<&Failure>) -> Option<ReworkTask> {
     match failure?.class {
-        FailureClass::SyntaxError | FailureClass::ImportError => Some(Task::Fix),
-        FailureClass::GuardFailed => Some(Task::Rework),
+        FailureClass::SyntaxError | FailureClass::ImportError => Some(ReworkTask::Fix),
+        FailureClass::GuardFailed => Some(ReworkTask::Rework),
         _ => None,
     }
 }
@@ -99,11 +99,11 @@ mod tests {
         };
         for (last, before, expected) in [
             (Oom, vec![], None),
-            (SyntaxError, vec![], Some((Task::Fix, 1))),
-            (ImportError, vec![SyntaxError], Some((Task::Fix, 2))),
+            (SyntaxError, vec![], Some((ReworkTask::Fix, 1))),
+            (ImportError, vec![SyntaxError], Some((ReworkTask::Fix, 2))),
             (SyntaxError, vec![SyntaxError, ImportError], None),
-            (GuardFailed, vec![SyntaxError, ImportError], Some((Task::Rework, 1))),
-            (GuardFailed, vec![GuardFailed, SyntaxError], Some((Task::Rework, 2))),
+            (GuardFailed, vec![SyntaxError, ImportError], Some((ReworkTask::Rework, 1))),
+            (GuardFailed, vec![GuardFailed, SyntaxError], Some((ReworkTask::Rework, 2))),
             (GuardFailed, vec![GuardFailed, GuardFailed], None),
         ] {
             let versions: Vec<_> = before.iter().copied().map(version).collect();
@@ -114,9 +114,9 @@ mod tests {
         let mend = |class, versions: &[Version]| {
             again_on_slots(Ran::Merged, failure(class).as_ref(), versions).map(|it| it.task)
         };
-        assert_eq!(mend(Oom, &[]), Some(Task::Mend));
+        assert_eq!(mend(Oom, &[]), Some(ReworkTask::Mend));
         assert_eq!(mend(Oom, &[version(Oom)]), None, "once");
-        assert_eq!(mend(SyntaxError, &[]), Some(Task::Fix));
+        assert_eq!(mend(SyntaxError, &[]), Some(ReworkTask::Fix));
         assert_eq!(mend(FailureClass::Lost, &[]), None, "nobody's change is to blame");
         assert_eq!(again_on_slots(Ran::Merged, None, &[]), None);
         for class in [SyntaxError, ImportError, GuardFailed, Oom] {

@@ -2,13 +2,13 @@
 
 use super::noise::Noise;
 use super::outcome::{Verdict, exceeds, format_distance};
-use super::trains::{Car, Merged, Tested};
+use super::trains::{Car, MergedChange, Tested};
 use crate::domain::{Contract, Number, Outcome};
 use crate::rules::history::LIMIT;
 
 /// The next step for a stale change that was merged onto the incumbent before it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BeforeRun {
+pub enum MergedStep {
     /// Run the merged tree; the incumbent is its base now.
     Run,
     /// Have the agent merge it.
@@ -20,12 +20,12 @@ pub enum BeforeRun {
 }
 
 /// The next step after the merge of a stale change that did not run yet; the agent is asked once.
-pub fn before_run(merged: Merged, was_asked: bool) -> BeforeRun {
+pub fn before_run(merged: MergedChange, was_asked: bool) -> MergedStep {
     match merged {
-        Merged::Clean => BeforeRun::Run,
-        Merged::Empty => BeforeRun::Duplicate,
-        Merged::Conflict if was_asked => BeforeRun::Conflict,
-        Merged::Conflict => BeforeRun::Ask,
+        MergedChange::Clean => MergedStep::Run,
+        MergedChange::Empty => MergedStep::Duplicate,
+        MergedChange::Conflict if was_asked => MergedStep::Conflict,
+        MergedChange::Conflict => MergedStep::Ask,
     }
 }
 
@@ -168,10 +168,10 @@ mod tests {
 
     #[test]
     fn a_change_that_conflicts_before_its_run_goes_to_the_agent_once() {
-        use Merged::{Clean, Conflict, Empty};
-        let cases = [(Clean, BeforeRun::Run), (Conflict, BeforeRun::Ask), (Empty, BeforeRun::Duplicate)];
+        use MergedChange::{Clean, Conflict, Empty};
+        let cases = [(Clean, MergedStep::Run), (Conflict, MergedStep::Ask), (Empty, MergedStep::Duplicate)];
         assert!(cases.into_iter().all(|(merged, expected)| before_run(merged, false) == expected));
-        assert_eq!(before_run(Conflict, true), BeforeRun::Conflict);
-        assert_eq!(before_run(Clean, true), BeforeRun::Run);
+        assert_eq!(before_run(Conflict, true), MergedStep::Conflict);
+        assert_eq!(before_run(Clean, true), MergedStep::Run);
     }
 }

@@ -22,13 +22,13 @@ const WAITING_PER_SLOT: usize = 2;
 
 /// Winners of a train that are tried together on the incumbent, in the order of their merge.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Group {
+struct TrainPart {
     cars: Vec<Car>,
     /// The outcome of its run on this incumbent.
     tested: Option<Tested>,
 }
 
-impl Group {
+impl TrainPart {
     fn ids(&self) -> Vec<ExperimentId> {
         ids(&self.cars)
     }
@@ -44,10 +44,10 @@ pub struct Line {
     /// They conflict with the incumbent, also after the agent's work: their own trees run again.
     alone: Vec<Car>,
     /// The train, whole or what is left of it; empty if there is none.
-    groups: Vec<Group>,
+    groups: Vec<TrainPart>,
     /// Known merges onto the incumbent. They are found out again after a kill.
     #[serde(skip)]
-    merges: Vec<(Vec<ExperimentId>, ExperimentId, Merged)>,
+    merges: Vec<(Vec<ExperimentId>, ExperimentId, MergedChange)>,
 }
 
 /// A change of places within a line.
@@ -105,23 +105,23 @@ impl Line {
     }
 
     /// Takes note of a merge onto the incumbent.
-    pub fn merged(&mut self, onto: &[ExperimentId], car: ExperimentId, merged: Merged) {
+    pub fn merged(&mut self, onto: &[ExperimentId], car: ExperimentId, merged: MergedChange) {
         self.merges.push((onto.to_vec(), car, merged));
     }
 
     /// Takes note that a run starts. A train departs by that: winners that come later wait for the next one.
-    pub fn started(&mut self, on: &Standing, trial: &Trial) {
+    pub fn started(&mut self, on: &Incumbent, trial: &Trial) {
         if let Trial::Train { on: measured_on, cars } = trial
             && *measured_on == on.incumbent
             && !self.has_train()
         {
             let cars: Vec<Car> = cars.iter().filter_map(|id| take(&mut self.waiting, *id)).collect();
-            self.groups.extend((!cars.is_empty()).then_some(Group { cars, tested: None }));
+            self.groups.extend((!cars.is_empty()).then_some(TrainPart { cars, tested: None }));
         }
     }
 
     /// Takes note of what came of a train. That of an overtaken one counts no more.
-    pub fn tested(&mut self, on: &Standing, trial: &Trial, tested: Tested) {
+    pub fn tested(&mut self, on: &Incumbent, trial: &Trial, tested: Tested) {
         if let Trial::Train { on: measured_on, cars } = trial
             && *measured_on == on.incumbent
             && let Some(group) = self.groups.iter_mut().find(|group| group.ids() == *cars)
@@ -139,7 +139,7 @@ impl Line {
     }
 
     /// Takes note that the agent is called to merge a winner with the incumbent.
-    pub fn asked(&mut self, on: &Standing, id: ExperimentId) {
+    pub fn asked(&mut self, on: &Incumbent, id: ExperimentId) {
         let asked = take(&mut self.waiting, id).map(|car| Car { asked: Some(on.incumbent), ..car });
         self.asking.extend(asked);
     }
@@ -170,7 +170,7 @@ impl Line {
     }
 
     /// The next step. It stays the same until its result is told.
-    pub fn next(&mut self, on: &Standing) -> LineStep {
+    pub fn next(&mut self, on: &Incumbent) -> LineStep {
         loop {
             match self.decide(on) {
                 Decided::Step(step) => return step,
@@ -187,12 +187,12 @@ impl Line {
         }
     }
 
-    fn decide(&self, on: &Standing) -> Decided {
+    fn decide(&self, on: &Incumbent) -> Decided {
         if self.has_train() { self.resolve(on) } else { self.form(on) }
     }
 
     /// Forms a train of all that wait, in the order of their gain. Until it departs, others may join it.
-    fn form(&self, on: &Standing) -> Decided {
+    fn form(&self, on: &Incumbent) -> Decided {
         let by_gain = self.by_gain();
         if let Some(car) = by_gain.iter().find(|car| car.base == on.incumbent) {
             let is_overtaken = |number: &Number| car.gain > 0.0 && !on.direction.better(car.number.value, number.value);
@@ -207,7 +207,7 @@ impl Line {
         for car in by_gain {
             let Some(merged) = self.merge_of(&train, car.id) else { return merge(&train, car.id) };
             let on_incumbent = match merged {
-                Merged::Clean => {
+                MergedChange::Clean => {
                     train.push(car.id);
                     continue;
                 }
@@ -219,9 +219,9 @@ impl Line {
             };
             match on_incumbent {
                 // It conflicts with a car, or is the same: it waits.
-                Merged::Clean => {}
-                Merged::Conflict => return conflicting(car, on),
-                Merged::Empty => return discard(car.id, Why::Duplicate(on.incumbent)),
+                MergedChange::Clean => {}
+                MergedChange::Conflict => return conflicting(car, on),
+                MergedChange::Empty => return discard(car.id, Why::Duplicate(on.incumbent)),
             }
         }
         let train = (!train.is_empty()).then_some(Trial::Train { on: on.incumbent, cars: train });
@@ -229,7 +229,7 @@ impl Line {
     }
 
     /// Tries the train, its halves, or what is left of them.
-    fn resolve(&self, on: &Standing) -> Decided {
+    fn resolve(&self, on: &Incumbent) -> Decided {
         if self.waiting.len() > WAITING_PER_SLOT * on.slots.max(1) as usize
             && let Some(smallest) = self.by_gain().last()
         {
@@ -250,8 +250,8 @@ impl Line {
             for (place, id) in cars.iter().enumerate() {
                 match self.merge_of(&cars[..place], *id) {
                     None => return merge(&cars[..place], *id),
-                    Some(Merged::Clean) => {}
-                    Some(Merged::Conflict | Merged::Empty) => return Decided::Move(Move::Uncouple(*id)),
+                    Some(MergedChange::Clean) => {}
+                    Some(MergedChange::Conflict | MergedChange::Empty) => return Decided::Move(Move::Uncouple(*id)),
                 }
             }
             trials.push(Trial::Train { on: on.incumbent, cars });
@@ -268,7 +268,7 @@ impl Line {
     }
 
     /// The part of the train with the best value of those that hold; of equal ones the first.
-    fn best_that_holds(&self, on: &Standing) -> Option<(Vec<ExperimentId>, Number)> {
+    fn best_that_holds(&self, on: &Incumbent) -> Option<(Vec<ExperimentId>, Number)> {
         let holding = self.groups.iter().filter_map(|group| match &group.tested {
             Some(Tested::Holds(number)) => Some((group.ids(), number.clone())),
             _ => None,
@@ -282,7 +282,7 @@ impl Line {
         Decided::Step(LineStep::Try(trials))
     }
 
-    fn merge_of(&self, onto: &[ExperimentId], id: ExperimentId) -> Option<Merged> {
+    fn merge_of(&self, onto: &[ExperimentId], id: ExperimentId) -> Option<MergedChange> {
         self.merges.iter().find(|(known, car, _)| known == onto && *car == id).map(|(_, _, merged)| *merged)
     }
 
@@ -315,7 +315,7 @@ fn ids(cars: &[Car]) -> Vec<ExperimentId> {
     cars.iter().map(|car| car.id).collect()
 }
 
-fn only(group: &Group) -> Option<&Car> {
+fn only(group: &TrainPart) -> Option<&Car> {
     match group.cars.as_slice() {
         [car] => Some(car),
         _ => None,
@@ -323,12 +323,12 @@ fn only(group: &Group) -> Option<&Car> {
 }
 
 /// Two halves, the first of which has one more if the count is odd; a single one stays as it is.
-fn halves(mut group: Group) -> Vec<Group> {
+fn halves(mut group: TrainPart) -> Vec<TrainPart> {
     if group.cars.len() < 2 {
         return vec![group];
     }
     let second = group.cars.split_off(group.cars.len().div_ceil(2));
-    vec![Group { tested: None, ..group }, Group { cars: second, tested: None }]
+    vec![TrainPart { tested: None, ..group }, TrainPart { cars: second, tested: None }]
 }
 
 fn merge(onto: &[ExperimentId], car: ExperimentId) -> Decided {
@@ -340,7 +340,7 @@ fn discard(car: ExperimentId, why: Why) -> Decided {
 }
 
 /// The next step for a winner that conflicts with the incumbent.
-fn conflicting(car: &Car, on: &Standing) -> Decided {
+fn conflicting(car: &Car, on: &Incumbent) -> Decided {
     match &car.afresh {
         Some(afresh) => Decided::Step(replace(car, afresh, None, on).unwrap_or_else(|| does_not_add(car, on))),
         None if car.asked == Some(on.incumbent) || !on.may_ask => Decided::Move(Move::Isolate(car.id)),
@@ -349,7 +349,7 @@ fn conflicting(car: &Car, on: &Standing) -> Decided {
 }
 
 /// The end of a winner that does not hold on the incumbent by itself, once its own tree ran afresh.
-fn after_single(car: &Car, tested: &Tested, on: &Standing) -> Option<LineStep> {
+fn after_single(car: &Car, tested: &Tested, on: &Incumbent) -> Option<LineStep> {
     let (merged, is_better) = match tested {
         Tested::Holds(number) | Tested::Better(number) => (Some(number), true),
         Tested::NotBetter(number) => (number.as_ref(), false),
@@ -362,12 +362,12 @@ fn after_single(car: &Car, tested: &Tested, on: &Standing) -> Option<LineStep> {
     Some(replace.or_else(keep).unwrap_or_else(|| does_not_add(car, on)))
 }
 
-fn does_not_add(car: &Car, on: &Standing) -> LineStep {
+fn does_not_add(car: &Car, on: &Incumbent) -> LineStep {
     LineStep::Discard { car: car.id, why: Why::DoesNotAdd(on.incumbent) }
 }
 
 /// Puts the winner's own tree on top if its fresh value beats both the incumbent and the merged tree.
-fn replace(car: &Car, afresh: &Afresh, merged: Option<&Number>, on: &Standing) -> Option<LineStep> {
+fn replace(car: &Car, afresh: &Afresh, merged: Option<&Number>, on: &Incumbent) -> Option<LineStep> {
     let Afresh::Value(number) = afresh else { return None };
     let beats = |other: &Number| exceeds(on.direction.gain(number.value, other.value), on.min_delta, number, other);
     let replaces = on.kept.iter().rev().take_while(|id| **id != car.base).copied();
@@ -430,7 +430,7 @@ pub enum Tested {
 
 /// The result of a three-way merge of one winner's change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Merged {
+pub enum MergedChange {
     /// It applies.
     Clean,
     /// It conflicts.
@@ -535,7 +535,7 @@ pub enum LineStep {
 
 /// The incumbent and its terms.
 #[derive(Debug, Clone, Copy)]
-pub struct Standing<'a> {
+pub struct Incumbent<'a> {
     /// The incumbent.
     pub incumbent: ExperimentId,
     /// Its value; absent for a baseline that had nothing to measure yet.

@@ -407,7 +407,7 @@ proptest! {
         let most = 40 * winners.len() * winners.len();
         for _ in 0..most {
             let (now, beside) = (kept.clone(), running.clone());
-            let on = Standing {
+            let on = Incumbent {
                 incumbent: now[now.len() - 1],
                 number: Some(&best),
                 direction: Direction::Higher,
@@ -420,8 +420,8 @@ proptest! {
             let (kind, value) = said.next().unwrap_or_default();
             match line.next(&on) {
                 LineStep::Merge { onto, car } => {
-                    let merged = [Merged::Conflict, Merged::Empty].get(usize::from(kind)).copied();
-                    line.merged(&onto, car, merged.unwrap_or(Merged::Clean));
+                    let merged = [MergedChange::Conflict, MergedChange::Empty].get(usize::from(kind)).copied();
+                    line.merged(&onto, car, merged.unwrap_or(MergedChange::Clean));
                 }
                 LineStep::Keep { cars, number, .. } => {
                     line.kept(&cars);

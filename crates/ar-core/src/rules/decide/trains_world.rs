@@ -93,11 +93,11 @@ impl World {
     }
 
     /// Calls `act` with the incumbent's terms.
-    fn on<T>(&mut self, act: impl FnOnce(&mut Line, &Standing) -> T) -> T {
+    fn on<T>(&mut self, act: impl FnOnce(&mut Line, &Incumbent) -> T) -> T {
         let number = number(self.best());
         let incumbent = self.incumbent();
         let direction = Direction::Higher;
-        let standing = Standing {
+        let standing = Incumbent {
             incumbent,
             number: Some(&number),
             direction,
@@ -206,7 +206,7 @@ impl World {
         self.line.kept(cars);
     }
 
-    fn merge(&self, onto: &[ExperimentId], car: ExperimentId) -> Merged {
+    fn merge(&self, onto: &[ExperimentId], car: ExperimentId) -> MergedChange {
         let base = self.line.cars().find(|known| known.id == car).map(|car| car.base).unwrap_or_default();
         let target = self.with(self.tree(self.incumbent()), onto);
         let is = |pairs: &[(u32, u32)], other: &u32| {
@@ -214,13 +214,13 @@ impl World {
         };
         let mut new = target.difference(self.tree(base));
         if target.contains(&car.number()) || target.iter().any(|other| is(&self.same, other)) {
-            Merged::Empty
+            MergedChange::Empty
         } else if new.any(|other| is(&self.conflicts, other))
             && !(onto.is_empty() && self.solved.contains(&(self.incumbent().number(), car.number())))
         {
-            Merged::Conflict
+            MergedChange::Conflict
         } else {
-            Merged::Clean
+            MergedChange::Clean
         }
     }
 

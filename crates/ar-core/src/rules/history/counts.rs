@@ -11,7 +11,7 @@ use crate::domain::{FailureClass, Outcome, Record, TriedDirection};
 /// The outcome of an experiment, as people count it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, ValueEnum, VariantArray)]
 #[strum(serialize_all = "lowercase")]
-pub enum Ended {
+pub enum CountedOutcome {
     /// Kept
     Keep,
     /// Measured and not kept
@@ -25,26 +25,26 @@ pub enum Ended {
     Other,
 }
 
-impl Ended {
+impl CountedOutcome {
     /// Classifies an experiment by outcome and failure.
-    pub fn of(outcome: Option<Outcome>, failure: Option<FailureClass>) -> Ended {
+    pub fn of(outcome: Option<Outcome>, failure: Option<FailureClass>) -> CountedOutcome {
         match outcome {
-            Some(Outcome::Keep) => Ended::Keep,
-            Some(Outcome::Discard) => Ended::Discard,
-            Some(Outcome::Crash) if failure.is_some_and(FailureClass::is_refusal) => Ended::Refused,
-            Some(Outcome::Crash) => Ended::Crash,
-            None => Ended::Other,
+            Some(Outcome::Keep) => CountedOutcome::Keep,
+            Some(Outcome::Discard) => CountedOutcome::Discard,
+            Some(Outcome::Crash) if failure.is_some_and(FailureClass::is_refusal) => CountedOutcome::Refused,
+            Some(Outcome::Crash) => CountedOutcome::Crash,
+            None => CountedOutcome::Other,
         }
     }
 
     /// Classifies a recorded experiment.
-    pub fn of_record(record: &Record) -> Ended {
-        Ended::of(record.verdict(), record.failure.as_ref().map(|failure| failure.class))
+    pub fn of_record(record: &Record) -> CountedOutcome {
+        CountedOutcome::of(record.verdict(), record.failure.as_ref().map(|failure| failure.class))
     }
 
     /// Returns whether it judges the idea. A refused change was never tried.
     pub fn is_judged(self) -> bool {
-        matches!(self, Ended::Keep | Ended::Discard | Ended::Crash)
+        matches!(self, CountedOutcome::Keep | CountedOutcome::Discard | CountedOutcome::Crash)
     }
 }
 
@@ -69,19 +69,19 @@ impl Counts {
     /// Counts recorded experiments.
     pub fn of(records: &[Record]) -> Counts {
         let mut counts = Counts::default();
-        records.iter().map(Ended::of_record).for_each(|ended| counts.add(ended));
+        records.iter().map(CountedOutcome::of_record).for_each(|ended| counts.add(ended));
         counts
     }
 
     /// Adds one.
-    pub fn add(&mut self, ended: Ended) {
+    pub fn add(&mut self, ended: CountedOutcome) {
         self.total += 1;
         *match ended {
-            Ended::Keep => &mut self.keep,
-            Ended::Discard => &mut self.discard,
-            Ended::Crash => &mut self.crash,
-            Ended::Refused => &mut self.refused,
-            Ended::Other => &mut self.other,
+            CountedOutcome::Keep => &mut self.keep,
+            CountedOutcome::Discard => &mut self.discard,
+            CountedOutcome::Crash => &mut self.crash,
+            CountedOutcome::Refused => &mut self.refused,
+            CountedOutcome::Other => &mut self.other,
         } += 1;
     }
 
@@ -185,9 +185,9 @@ mod tests {
             FailureClass::Oom,
         ];
         for class in crashes {
-            counts.add(Ended::of(Some(Outcome::Crash), Some(class)));
+            counts.add(CountedOutcome::of(Some(Outcome::Crash), Some(class)));
         }
-        counts.add(Ended::of(Some(Outcome::Keep), None));
+        counts.add(CountedOutcome::of(Some(Outcome::Keep), None));
         assert_eq!((counts.total, counts.crash, counts.refused), (8, 3, 4));
         assert_eq!(counts.listed(), "1 keep, 0 discard, 3 crash, 4 refused");
     }

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 use regex::Regex;
 
-use super::counts::Ended;
+use super::counts::CountedOutcome;
 use super::records::History;
 use crate::domain::{Direction, ExperimentId, FEWEST_DIGITS, Note, Record, Which};
 
@@ -27,7 +27,7 @@ pub enum SortBy {
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// Their outcomes; all if empty.
-    pub outcomes: Vec<Ended>,
+    pub outcomes: Vec<CountedOutcome>,
     /// A pattern in their description, reason, direction, failure or notes.
     pub pattern: Option<Regex>,
     /// Their order.
@@ -42,7 +42,7 @@ pub struct Candidate<'a> {
     /// Its number; absent for rows, which stay in order.
     pub id: Option<ExperimentId>,
     /// Its outcome.
-    pub ended: Ended,
+    pub ended: CountedOutcome,
     /// Its metric value.
     pub value: Option<f64>,
     /// The metric's direction.
@@ -60,7 +60,7 @@ impl<'a> Candidate<'a> {
         let said = [record.description.as_str(), record.reason.as_str()].into_iter().chain(record.direction.as_deref());
         Candidate {
             id: Some(record.id),
-            ended: Ended::of_record(record),
+            ended: CountedOutcome::of_record(record),
             value: record.metric.value,
             direction: record.metric.direction,
             finished: Some(record.finished),
@@ -190,7 +190,10 @@ mod tests {
         assert_eq!(by_number.iter().map(|record| record.id.number()).collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert_eq!(ids(Selection { sort: SortBy::Best, ..Selection::default() }), [3, 0, 2, 1]);
         assert_eq!(ids(Selection { sort: SortBy::Time, top: Some(2), ..Selection::default() }), [3, 2]);
-        assert_eq!(ids(Selection { outcomes: vec![Ended::Crash, Ended::Keep], ..Selection::default() }), [0, 1, 3]);
+        assert_eq!(
+            ids(Selection { outcomes: vec![CountedOutcome::Crash, CountedOutcome::Keep], ..Selection::default() }),
+            [0, 1, 3]
+        );
         let pattern = Some(Regex::new("(?i)warmup").unwrap());
         assert_eq!(ids(Selection { pattern, top: Some(9), ..Selection::default() }), [1, 2, 3]);
     }

@@ -14,7 +14,7 @@ pub(crate) const LIMIT: f64 = 2.8;
 
 /// What another session measured of a commit that is its baseline.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Elsewhere {
+pub struct OtherBaseline {
     /// The session.
     pub tag: String,
     /// The commit.
@@ -25,10 +25,10 @@ pub struct Elsewhere {
     pub environment: Arc<Environment>,
 }
 
-impl Elsewhere {
+impl OtherBaseline {
     /// What the other session's baseline says.
-    pub fn of(baseline: Record) -> Elsewhere {
-        Elsewhere {
+    pub fn of(baseline: Record) -> OtherBaseline {
+        OtherBaseline {
             tag: baseline.tag.to_string(),
             numbers: numbers(&baseline),
             commit: baseline.commit,
@@ -75,8 +75,8 @@ fn value<S: serde::Serializer>(number: &Number, serializer: S) -> Result<S::Ok, 
 /// commit that is also another session's baseline. `None` without repeats.
 ///
 /// Values from other machines or GPUs do not count: they differ for other reasons.
-pub fn spread(records: &[Record], elsewhere: &[Elsewhere]) -> Option<Spread> {
-    let mut groups: BTreeMap<(&str, &str, Option<&str>), Group> = BTreeMap::new();
+pub fn spread(records: &[Record], elsewhere: &[OtherBaseline]) -> Option<Spread> {
+    let mut groups: BTreeMap<(&str, &str, Option<&str>), RepeatedRuns> = BTreeMap::new();
     for record in records {
         let numbers = numbers(record);
         let Some(own) = numbers.first().cloned().filter(|_| record.commit.is_known()) else { continue };
@@ -92,7 +92,7 @@ pub fn spread(records: &[Record], elsewhere: &[Elsewhere]) -> Option<Spread> {
             }
         }
     }
-    let mut repeated: Vec<Repeated> = groups.into_values().filter_map(Group::close).collect();
+    let mut repeated: Vec<Repeated> = groups.into_values().filter_map(RepeatedRuns::close).collect();
     repeated.sort_by_key(|group| (Reverse(group.count), group.experiments.first().copied()));
     let freedom: f64 = repeated.iter().map(|group| (group.count - 1) as f64).sum();
     let squares: f64 = repeated.iter().map(|group| (group.count - 1) as f64 * group.deviation.powi(2)).sum();
@@ -123,13 +123,13 @@ fn numbers(record: &Record) -> Vec<Number> {
 }
 
 #[derive(Default)]
-struct Group {
+struct RepeatedRuns {
     experiments: Vec<ExperimentId>,
     sessions: Vec<String>,
     numbers: Vec<Number>,
 }
 
-impl Group {
+impl RepeatedRuns {
     fn close(mut self) -> Option<Repeated> {
         let count = self.numbers.len();
         if count < 2 {
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_baseline_of_another_session_counts_where_it_is_of_the_same_machine() {
         let records = [record(json!({"value": "2.0"}))];
-        let other = |tag: &str, host: &str| Elsewhere {
+        let other = |tag: &str, host: &str| OtherBaseline {
             tag: tag.into(),
             commit: CommitId::new("c0"),
             numbers: vec!["2.0".parse().unwrap()],
@@ -265,7 +265,7 @@ mod tests {
         };
         let own = measured("2.0", "s", [2.0, 3.0]);
         let of =
-            |other: Record| spread(std::slice::from_ref(&own), &[Elsewhere::of(other)]).unwrap().repeated.remove(0);
+            |other: Record| spread(std::slice::from_ref(&own), &[OtherBaseline::of(other)]).unwrap().repeated.remove(0);
         let found = of(measured("2500", "ms", [2000.0, 3500.0]));
         assert_eq!((found.count, found.max.value, found.sessions.len()), (4, 3.5, 1));
         let found = of(measured("2500", "MB", [2000.0, 3500.0]));
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn each_run_of_another_sessions_baseline_counts_and_not_their_mean() {
         let other = record(json!({"value": "2.5", "runs": [run(1.0, Some(2.0)), run(1.0, Some(3.0))]}));
-        let found = spread(&[record(json!({"value": "2.5"}))], &[Elsewhere::of(other)]).unwrap();
+        let found = spread(&[record(json!({"value": "2.5"}))], &[OtherBaseline::of(other)]).unwrap();
         assert_eq!((found.repeated[0].count, found.deviation), (3, 0.5));
     }
 

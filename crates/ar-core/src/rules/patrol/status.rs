@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use crate::domain::{ExperimentId, Home, Layout, Number, OutageKind, Phase, Tag};
 use crate::rules::decide::Trial;
 use crate::rules::history::History;
-use crate::rules::schedule::{Capacity, Expected, call_limit, calls_are_short, slots_so_far};
+use crate::rules::schedule::{Capacity, Durations, call_limit, calls_are_short, slots_so_far};
 use crate::rules::stop::{expected_call, expected_run};
 
 /// Commits at the tip of an idle session's branch that are no experiment.
@@ -155,7 +155,7 @@ pub fn lanes_status(
     gpus: &[String],
     now: Option<Timestamp>,
 ) -> LanesStatus {
-    let expected = Expected { run: expected_run(history), call: expected_call(history) };
+    let expected = Durations { run: expected_run(history), call: expected_call(history) };
     let capacity = layout.map(|layout| Capacity::of(Some(layout)));
     let in_slot = |open: &OpenStatus| match layout {
         Some(_) => open.slot.filter(|_| open.is_running()),

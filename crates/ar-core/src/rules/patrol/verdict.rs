@@ -30,7 +30,7 @@ const SLACK: f64 = 0.5;
 /// The maker of a session's changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Driver {
+pub enum SessionDriver {
     /// The loop, which calls agents.
     Loop,
     /// An agent or a person, by `ar try`.
@@ -113,7 +113,7 @@ pub struct PatrolMemory {
 
 /// The facts of a session that a patrol decides by.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Watched {
+pub struct PatrolFacts {
     /// The time now.
     pub now: Timestamp,
     /// True if a process holds the session.
@@ -123,7 +123,7 @@ pub struct Watched {
     /// The other host on which it was opened last; absent if that was this one.
     pub elsewhere: Option<OtherHost>,
     /// The maker of its changes.
-    pub driver: Driver,
+    pub driver: SessionDriver,
     /// The last sign of life.
     pub last_seen: Timestamp,
     /// The time within which the next one is expected.
@@ -174,7 +174,7 @@ impl PatrolVerdict {
 }
 
 /// Decides about a session. Updates `memory` with the action, which the caller then takes.
-pub fn patrol(watched: &Watched, thresholds: Thresholds, memory: &mut PatrolMemory) -> PatrolVerdict {
+pub fn patrol(watched: &PatrolFacts, thresholds: Thresholds, memory: &mut PatrolMemory) -> PatrolVerdict {
     let now = watched.now;
     let progressed = watched.progress != memory.progress;
     if progressed {
@@ -194,9 +194,9 @@ pub fn patrol(watched: &Watched, thresholds: Thresholds, memory: &mut PatrolMemo
     PatrolVerdict { detail, ..verdict }.for_person()
 }
 
-fn decide(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory) -> PatrolVerdict {
+fn decide(watched: &PatrolFacts, thresholds: Thresholds, memory: &PatrolMemory) -> PatrolVerdict {
     use GuardianAction::None;
-    let Watched { now, held, .. } = *watched;
+    let PatrolFacts { now, held, .. } = *watched;
     if watched.stopped && !held {
         let detail = if watched.escalated.is_some() { "stopped" } else { "stopped in good order" };
         return PatrolVerdict::of(Health::Stopped, None, detail);
@@ -204,7 +204,7 @@ fn decide(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory) -> P
     if let Some(elsewhere) = watched.elsewhere.as_ref().filter(|_| !held) {
         return on_other_host(watched, elsewhere);
     }
-    if watched.driver == Driver::Loop && !held {
+    if watched.driver == SessionDriver::Loop && !held {
         return dead(watched, memory);
     }
     if watched.waits && held {
@@ -217,29 +217,29 @@ fn decide(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory) -> P
     let idle = between(begun.max(watched.paused_until.unwrap_or(begun)), now);
     let silent = between(watched.last_seen, now);
     match watched.driver {
-        Driver::Hand if held => PatrolVerdict::of(Health::Working, None, "`ar try` is active"),
-        Driver::Hand if idle.min(silent) < thresholds.stall.max(watched.patience) => {
+        SessionDriver::Hand if held => PatrolVerdict::of(Health::Working, None, "`ar try` is active"),
+        SessionDriver::Hand if idle.min(silent) < thresholds.stall.max(watched.patience) => {
             PatrolVerdict::of(Health::Working, None, format!("driven by `ar try`, last seen {} ago", time(silent)))
         }
-        Driver::Hand => {
+        SessionDriver::Hand => {
             let why = format!("its driver has been silent for {}", time(silent));
             without_progress(watched, thresholds, memory, Health::Stalled, &why)
         }
-        Driver::Loop if idle >= thresholds.stuck.max(watched.patience) => {
+        SessionDriver::Loop if idle >= thresholds.stuck.max(watched.patience) => {
             let why = format!("no progress for {}", time(idle));
             without_progress(watched, thresholds, memory, Health::Stuck, &why)
         }
-        Driver::Loop if watched.asks && idle >= thresholds.stall.max(watched.patience) => {
+        SessionDriver::Loop if watched.asks && idle >= thresholds.stall.max(watched.patience) => {
             let why = format!("no progress for {}; its agent asks, which the loop handles", time(idle));
             PatrolVerdict::of(Health::Stalled, None, why)
         }
-        Driver::Loop => PatrolVerdict::of(Health::Working, None, format!("last seen {} ago", time(silent))),
+        SessionDriver::Loop => PatrolVerdict::of(Health::Working, None, format!("last seen {} ago", time(silent))),
     }
 }
 
 /// The verdict on a session that another host has, or had: its processes are out of reach, and so are its runs.
-fn on_other_host(watched: &Watched, elsewhere: &OtherHost) -> PatrolVerdict {
-    let is_dead = watched.driver == Driver::Loop && elsewhere.is_missed();
+fn on_other_host(watched: &PatrolFacts, elsewhere: &OtherHost) -> PatrolVerdict {
+    let is_dead = watched.driver == SessionDriver::Loop && elsewhere.is_missed();
     match &watched.displaced {
         Some(way) if is_dead => {
             PatrolVerdict::of(Health::Dead, GuardianAction::None, format!("{elsewhere}; {way}")).for_person()
@@ -249,8 +249,8 @@ fn on_other_host(watched: &Watched, elsewhere: &OtherHost) -> PatrolVerdict {
 }
 
 /// The verdict on a loop that no process holds and nobody stopped.
-fn dead(watched: &Watched, memory: &PatrolMemory) -> PatrolVerdict {
-    let Watched { now, .. } = *watched;
+fn dead(watched: &PatrolFacts, memory: &PatrolMemory) -> PatrolVerdict {
+    let PatrolFacts { now, .. } = *watched;
     let patience = watched.interval.saturating_mul(INTERVALS);
     let verdict = |action, detail: String| PatrolVerdict::of(Health::Dead, action, detail);
     // The distance of the two times, so that a clock that was set back cannot keep a session alive for ever.
@@ -286,7 +286,7 @@ fn dead(watched: &Watched, memory: &PatrolMemory) -> PatrolVerdict {
 
 /// The verdict on a session that makes no progress although it could: nudge it, redirect it, or wait.
 fn without_progress(
-    watched: &Watched,
+    watched: &PatrolFacts,
     thresholds: Thresholds,
     memory: &PatrolMemory,
     state: Health,
@@ -345,13 +345,13 @@ mod tests {
     const THRESHOLDS: Thresholds = Thresholds { stall: Duration::from_secs(2 * H), stuck: Duration::from_secs(4 * H) };
 
     /// A loop that was seen at moment 0, with an interval of 90 s.
-    fn watched(now: u64) -> Watched {
-        Watched {
+    fn watched(now: u64) -> PatrolFacts {
+        PatrolFacts {
             now: at(now),
             held: true,
             stopped: false,
             elsewhere: None,
-            driver: Driver::Loop,
+            driver: SessionDriver::Loop,
             last_seen: at(0),
             interval: secs(90),
             same_boot: true,
@@ -367,7 +367,7 @@ mod tests {
         }
     }
 
-    fn decided(watched: &Watched, memory: &PatrolMemory) -> (String, bool) {
+    fn decided(watched: &PatrolFacts, memory: &PatrolMemory) -> (String, bool) {
         let mut memory = PatrolMemory { progress: watched.progress, ..memory.clone() };
         let PatrolVerdict { state, action, needs_person, .. } = patrol(watched, THRESHOLDS, &mut memory);
         (format!("{state} {action}"), needs_person)
@@ -375,50 +375,54 @@ mod tests {
 
     #[test]
     fn each_state_has_its_action() {
-        let loose = |now| Watched { held: false, ..watched(now) };
-        let hand = |now| Watched { driver: Driver::Hand, ..loose(now) };
+        let loose = |now| PatrolFacts { held: false, ..watched(now) };
+        let hand = |now| PatrolFacts { driver: SessionDriver::Hand, ..loose(now) };
         let other = |wait| Some(OtherHost { host: "there".to_owned(), seen: secs(9), wait: secs(wait) });
-        let table: &[(&str, Watched, &str)] = &[
+        let table: &[(&str, PatrolFacts, &str)] = &[
             ("a loop at work", watched(60), "working none"),
             ("a frozen loop that is held", watched(3 * H), "working none"),
             ("no progress, long", watched(4 * H), "stuck nudge"),
-            ("the same without a command", Watched { can_nudge: false, ..watched(4 * H) }, "stuck none"),
-            ("a run of nine hours", Watched { patience: secs(9 * H), ..watched(8 * H) }, "working none"),
-            ("past its deadline", Watched { patience: secs(9 * H), ..watched(9 * H) }, "stuck nudge"),
-            ("a step that is young", Watched { since: at(7 * H), ..watched(8 * H) }, "working none"),
-            ("an agent that asks", Watched { asks: true, ..watched(3 * H) }, "stalled none"),
-            ("an outage", Watched { paused_until: Some(at(9 * H)), ..watched(8 * H) }, "paused none"),
-            ("after it", Watched { paused_until: Some(at(7 * H)), ..watched(8 * H) }, "working none"),
+            ("the same without a command", PatrolFacts { can_nudge: false, ..watched(4 * H) }, "stuck none"),
+            ("a run of nine hours", PatrolFacts { patience: secs(9 * H), ..watched(8 * H) }, "working none"),
+            ("past its deadline", PatrolFacts { patience: secs(9 * H), ..watched(9 * H) }, "stuck nudge"),
+            ("a step that is young", PatrolFacts { since: at(7 * H), ..watched(8 * H) }, "working none"),
+            ("an agent that asks", PatrolFacts { asks: true, ..watched(3 * H) }, "stalled none"),
+            ("an outage", PatrolFacts { paused_until: Some(at(9 * H)), ..watched(8 * H) }, "paused none"),
+            ("after it", PatrolFacts { paused_until: Some(at(7 * H)), ..watched(8 * H) }, "working none"),
             ("killed", loose(269), "dead none"),
             ("killed three intervals ago", loose(270), "dead restart"),
-            ("killed, and the clock set back", Watched { last_seen: at(9 * H), ..loose(0) }, "dead restart"),
-            ("a reboot", Watched { same_boot: false, ..loose(1) }, "dead restart"),
-            ("stopped", Watched { stopped: true, same_boot: false, ..loose(9 * H) }, "stopped none"),
-            ("on another host", Watched { elsewhere: other(1), ..loose(9 * H) }, "working none"),
-            ("stopped there", Watched { elsewhere: other(0), stopped: true, ..loose(9 * H) }, "stopped none"),
-            ("its lock is visible", Watched { elsewhere: other(0), ..watched(60) }, "working none"),
-            ("a driver there", Watched { elsewhere: other(0), ..hand(9 * H) }, "working none"),
-            ("a driver at work", Watched { held: true, ..hand(9 * H) }, "working none"),
+            ("killed, and the clock set back", PatrolFacts { last_seen: at(9 * H), ..loose(0) }, "dead restart"),
+            ("a reboot", PatrolFacts { same_boot: false, ..loose(1) }, "dead restart"),
+            ("stopped", PatrolFacts { stopped: true, same_boot: false, ..loose(9 * H) }, "stopped none"),
+            ("on another host", PatrolFacts { elsewhere: other(1), ..loose(9 * H) }, "working none"),
+            ("stopped there", PatrolFacts { elsewhere: other(0), stopped: true, ..loose(9 * H) }, "stopped none"),
+            ("its lock is visible", PatrolFacts { elsewhere: other(0), ..watched(60) }, "working none"),
+            ("a driver there", PatrolFacts { elsewhere: other(0), ..hand(9 * H) }, "working none"),
+            ("a driver at work", PatrolFacts { held: true, ..hand(9 * H) }, "working none"),
             ("a driver that thinks", hand(2 * H - 1), "working none"),
             ("a silent driver", hand(2 * H), "stalled nudge"),
-            ("a silent driver, no command", Watched { can_nudge: false, ..hand(2 * H) }, "stalled none"),
-            ("a driver that only looks", Watched { progress: None, last_seen: at(H), ..hand(2 * H) }, "working none"),
-            ("its run goes on", Watched { patience: secs(3 * H), ..hand(2 * H) }, "working none"),
-            ("a driver after a reboot", Watched { same_boot: false, ..hand(60) }, "working none"),
-            ("a driver that was stopped", Watched { stopped: true, ..hand(2 * H) }, "stopped none"),
+            ("a silent driver, no command", PatrolFacts { can_nudge: false, ..hand(2 * H) }, "stalled none"),
+            (
+                "a driver that only looks",
+                PatrolFacts { progress: None, last_seen: at(H), ..hand(2 * H) },
+                "working none",
+            ),
+            ("its run goes on", PatrolFacts { patience: secs(3 * H), ..hand(2 * H) }, "working none"),
+            ("a driver after a reboot", PatrolFacts { same_boot: false, ..hand(60) }, "working none"),
+            ("a driver that was stopped", PatrolFacts { stopped: true, ..hand(2 * H) }, "stopped none"),
         ];
         for (what, watched, expected) in table {
             assert_eq!(decided(watched, &PatrolMemory::default()), (expected.to_string(), false), "{what}");
         }
-        let escalated = Watched { escalated: Some("disk".into()), stopped: true, ..loose(60) };
+        let escalated = PatrolFacts { escalated: Some("disk".into()), stopped: true, ..loose(60) };
         assert_eq!(decided(&escalated, &PatrolMemory::default()), ("stopped none".into(), true));
         // A dead loop of another host is left to the user, whose answer may be that it is alive.
-        let missed = Watched { elsewhere: other(0), displaced: Some("take it over".into()), ..loose(9 * H) };
+        let missed = PatrolFacts { elsewhere: other(0), displaced: Some("take it over".into()), ..loose(9 * H) };
         assert_eq!(decided(&missed, &PatrolMemory::default()), ("dead none".into(), true));
         // A loop that waits for the user needs no nudge, but a dead one is restarted.
-        let waits = Watched { waits: true, ..watched(9 * H) };
+        let waits = PatrolFacts { waits: true, ..watched(9 * H) };
         assert_eq!(decided(&waits, &PatrolMemory::default()), ("paused none".into(), true));
-        let dead = Watched { held: false, ..waits };
+        let dead = PatrolFacts { held: false, ..waits };
         assert_eq!(decided(&dead, &PatrolMemory::default()), ("dead restart".into(), false));
     }
 
@@ -427,13 +431,13 @@ mod tests {
         let mut memory = PatrolMemory { progress: Some(at(0)), ..PatrolMemory::default() };
         let mut found = Vec::new();
         for minute in [5, 7, 20, 40, 50, 66] {
-            let dead = Watched { held: false, ..watched(minute * MINUTE) };
+            let dead = PatrolFacts { held: false, ..watched(minute * MINUTE) };
             let PatrolVerdict { action, needs_person, .. } = patrol(&dead, THRESHOLDS, &mut memory);
             found.push(format!("{action} {needs_person}"));
         }
         let expected = ["restart false", "none false", "restart false", "restart true", "none true", "restart true"];
         assert_eq!(found, expected, "one within three intervals of a restart is no new one");
-        let later = Watched { held: false, same_boot: false, progress: Some(at(8 * H)), ..watched(9 * H) };
+        let later = PatrolFacts { held: false, same_boot: false, progress: Some(at(8 * H)), ..watched(9 * H) };
         assert_eq!(decided(&later, &memory), ("dead restart".into(), false));
     }
 
@@ -444,7 +448,7 @@ mod tests {
         // Progress between the fifth and the sixth begins the count anew.
         for (hour, progress) in [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 5 * H + 1), (7, 5 * H + 1), (8, 5 * H + 1)]
         {
-            let dead = Watched { held: false, progress: Some(at(progress)), ..watched(hour * H) };
+            let dead = PatrolFacts { held: false, progress: Some(at(progress)), ..watched(hour * H) };
             let PatrolVerdict { action, needs_person, detail, .. } = patrol(&dead, THRESHOLDS, &mut memory);
             let counted = detail.split_once("; restart ").map_or("", |(_, counted)| counted);
             found.push(format!("{action} {needs_person} {counted}"));
@@ -455,23 +459,23 @@ mod tests {
         assert_eq!(memory.deaths, [at(6 * H), at(7 * H), at(8 * H)]);
         // A session that never made progress is no better.
         let mut memory = PatrolMemory { deaths: vec![at(0), at(H)], ..PatrolMemory::default() };
-        let never = Watched { held: false, progress: None, ..watched(2 * H) };
+        let never = PatrolFacts { held: false, progress: None, ..watched(2 * H) };
         assert!(patrol(&never, THRESHOLDS, &mut memory).needs_person);
     }
 
     #[test]
     fn three_nudges_in_vain_redirect_once_and_progress_begins_anew() {
-        let hand = |hours| Watched { held: false, driver: Driver::Hand, ..watched(hours * H) };
+        let hand = |hours| PatrolFacts { held: false, driver: SessionDriver::Hand, ..watched(hours * H) };
         let mut memory = PatrolMemory::default();
         let mut found = Vec::new();
-        let mut step = |watched: Watched| {
+        let mut step = |watched: PatrolFacts| {
             let PatrolVerdict { action, needs_person, .. } = patrol(&watched, THRESHOLDS, &mut memory);
             found.push(format!("{action} {needs_person}"));
         };
         for hours in [2, 3, 4, 6, 7, 8, 10, 20] {
             step(hand(hours));
         }
-        step(Watched { progress: Some(at(20 * H)), last_seen: at(20 * H), ..hand(22) });
+        step(PatrolFacts { progress: Some(at(20 * H)), last_seen: at(20 * H), ..hand(22) });
         let expected =
             "nudge false|none false|nudge false|nudge false|none false|redirect true|none true|none true|nudge false";
         assert_eq!(found.join("|"), expected);

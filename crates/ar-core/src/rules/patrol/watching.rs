@@ -19,7 +19,7 @@ use crate::rules::recover::RunFound;
 
 /// Observations of a session, made without touching it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct Observations {
     /// The journal's step; absent if the journal cannot be read.
     pub phase: Option<Phase>,
     /// True if a process holds the session.
@@ -69,7 +69,7 @@ pub enum Activity {
 }
 
 /// Derives what a session is doing.
-pub fn activity(seen: Seen) -> Activity {
+pub fn activity(seen: Observations) -> Activity {
     match (seen.owned, seen.phase) {
         (true, None) => Activity::Working,
         (true, Some(_)) if seen.outage => Activity::Waiting,
@@ -216,7 +216,7 @@ fn is_best(record: &Record, history: &History) -> bool {
 
 /// What the journal of a session says about the process that drives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Claim<'a> {
+pub struct DriverClaim<'a> {
     /// The host on which the session was opened last; absent in journals of an earlier `ar`.
     pub host: Option<&'a str>,
     /// True if a process was active when the journal was written.
@@ -264,7 +264,7 @@ impl fmt::Display for OtherHost {
 
 /// Whose a session is, seen from the host `here`; `is_held` says that its lock is held. Names tell hosts apart: a process of
 /// another boot of the same host is dead.
-pub fn ownership(is_held: bool, claim: &Claim<'_>, here: &str) -> Ownership {
+pub fn ownership(is_held: bool, claim: &DriverClaim<'_>, here: &str) -> Ownership {
     match claim.host {
         _ if is_held => Ownership::Held,
         Some(host) if claim.is_active && host != here => Ownership::Elsewhere(OtherHost {
@@ -308,12 +308,12 @@ mod tests {
             (None, true, Gone, Activity::Working),
             (None, false, Gone, Activity::Idle),
         ] {
-            let seen = Seen { phase, owned, job, outage: false };
+            let seen = Observations { phase, owned, job, outage: false };
             assert_eq!(activity(seen), expected, "{phase:?} {owned} {job:?}");
         }
-        let seen = Seen { phase: Some(Phase::Idle), owned: true, job: Gone, outage: true };
+        let seen = Observations { phase: Some(Phase::Idle), owned: true, job: Gone, outage: true };
         assert_eq!(activity(seen), Activity::Waiting);
-        assert_eq!(activity(Seen { owned: false, ..seen }), Activity::Idle, "nobody waits");
+        assert_eq!(activity(Observations { owned: false, ..seen }), Activity::Idle, "nobody waits");
     }
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -355,22 +355,22 @@ mod tests {
 
     #[test]
     fn only_an_active_process_of_another_host_may_have_a_session_whose_lock_is_free() {
-        let claim = Claim { host: Some("there"), is_active: true, seen: secs(100), interval: secs(90) };
+        let claim = DriverClaim { host: Some("there"), is_active: true, seen: secs(100), interval: secs(90) };
         let elsewhere = |seen, wait| {
             Ownership::Elsewhere(OtherHost { host: "there".to_owned(), seen: secs(seen), wait: secs(wait) })
         };
         for (what, is_held, claim, expected) in [
             ("held", true, claim, Ownership::Held),
-            ("held, by an old program", true, Claim { host: None, ..claim }, Ownership::Held),
-            ("killed here, or before a reboot", false, Claim { host: Some("here"), ..claim }, Ownership::Free),
-            ("killed, an old program", false, Claim { host: None, ..claim }, Ownership::Free),
-            ("stopped there", false, Claim { is_active: false, ..claim }, Ownership::Free),
+            ("held, by an old program", true, DriverClaim { host: None, ..claim }, Ownership::Held),
+            ("killed here, or before a reboot", false, DriverClaim { host: Some("here"), ..claim }, Ownership::Free),
+            ("killed, an old program", false, DriverClaim { host: None, ..claim }, Ownership::Free),
+            ("stopped there", false, DriverClaim { is_active: false, ..claim }, Ownership::Free),
             ("active there", false, claim, elsewhere(100, 170)),
-            ("just seen", false, Claim { seen: secs(0), ..claim }, elsewhere(0, 270)),
-            ("seen just within", false, Claim { seen: secs(269), ..claim }, elsewhere(269, 1)),
-            ("three signs missed", false, Claim { seen: secs(270), ..claim }, elsewhere(270, 0)),
-            ("long dead", false, Claim { seen: secs(9000), ..claim }, elsewhere(9000, 0)),
-            ("no end of it", false, Claim { interval: Duration::MAX, ..claim }, {
+            ("just seen", false, DriverClaim { seen: secs(0), ..claim }, elsewhere(0, 270)),
+            ("seen just within", false, DriverClaim { seen: secs(269), ..claim }, elsewhere(269, 1)),
+            ("three signs missed", false, DriverClaim { seen: secs(270), ..claim }, elsewhere(270, 0)),
+            ("long dead", false, DriverClaim { seen: secs(9000), ..claim }, elsewhere(9000, 0)),
+            ("no end of it", false, DriverClaim { interval: Duration::MAX, ..claim }, {
                 let wait = Duration::MAX.saturating_sub(secs(100));
                 Ownership::Elsewhere(OtherHost { host: "there".to_owned(), seen: secs(100), wait })
             }),

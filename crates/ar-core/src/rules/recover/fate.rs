@@ -34,7 +34,7 @@ impl JobState {
 
 /// The engine's word about a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Word {
+pub struct EngineWord {
     /// Its state.
     pub state: JobState,
     /// How often it was put back into the queue.
@@ -50,7 +50,7 @@ pub struct WrittenExit {
 
 /// What is known of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownJob {
     /// The exit that it wrote, if any.
     pub exit: Option<WrittenExit>,
     /// How often it had been put back into the queue when it began, if it did. It begins once: what it left would be part of a second
@@ -59,7 +59,7 @@ pub struct Known {
     /// True if it has been at work for longer than its own time limit allows.
     pub is_overdue: bool,
     /// The last word of the engine about it, if it had one and did not stop knowing it since.
-    pub word: Option<Word>,
+    pub word: Option<EngineWord>,
     /// True if that word, or that it is not known, was asked for after the exit was seen.
     pub is_fresh: bool,
     /// For how long all answers of the engine have been without it, from the first of them to the last.
@@ -80,12 +80,12 @@ pub enum Fate {
     /// It is over, with the exit that it wrote.
     Over,
     /// It ended without an exit of its own that counts, for this reason.
-    Ended(Cause),
+    Ended(LossCause),
 }
 
 /// Why a job ended without an exit of its own that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum LossCause {
     /// Its end was asked for here.
     Stopped,
     /// Somebody else cancelled it.
@@ -112,8 +112,8 @@ pub const NOT_CACHED: Duration = Duration::from_secs(5);
 const CANCELLED: Duration = Duration::from_secs(10);
 
 /// Says what becomes of a job. The engine may not know it for `lost_after`, and what it wrote is seen here after `seen_after` at most.
-pub fn fate(known: &Known, lost_after: Duration, seen_after: Duration) -> Fate {
-    let Known { exit, began, is_overdue, word, is_fresh, absent, over, is_cancelled } = *known;
+pub fn fate(known: &KnownJob, lost_after: Duration, seen_after: Duration) -> Fate {
+    let KnownJob { exit, began, is_overdue, word, is_fresh, absent, over, is_cancelled } = *known;
     let state = word.map(|word| word.state);
     let patience = if is_cancelled { lost_after.min(CANCELLED) } else { lost_after };
     let is_lost = absent.is_some_and(|absent| absent >= patience);
@@ -124,15 +124,15 @@ pub fn fate(known: &Known, lost_after: Duration, seen_after: Duration) -> Fate {
         }
         return match state {
             _ if !is_fresh => Fate::Ask,
-            Some(JobState::Pending | JobState::Evicted) => Fate::Ended(Cause::Evicted),
-            _ if is_requeued => Fate::Ended(Cause::Evicted),
+            Some(JobState::Pending | JobState::Evicted) => Fate::Ended(LossCause::Evicted),
+            _ if is_requeued => Fate::Ended(LossCause::Evicted),
             // It is just about to end.
             Some(JobState::Running) => Fate::Ask,
-            Some(JobState::TimedOut) => Fate::Ended(Cause::TimedOut),
-            Some(JobState::OutOfMemory) => Fate::Ended(Cause::OutOfMemory),
+            Some(JobState::TimedOut) => Fate::Ended(LossCause::TimedOut),
+            Some(JobState::OutOfMemory) => Fate::Ended(LossCause::OutOfMemory),
             Some(JobState::Done | JobState::Failed | JobState::Cancelled | JobState::Lost) => Fate::Over,
             // The engine has forgotten it, and with it why the signal was sent.
-            None if is_lost => Fate::Ended(Cause::Lost),
+            None if is_lost => Fate::Ended(LossCause::Lost),
             None => Fate::Ask,
         };
     }
@@ -142,20 +142,20 @@ pub fn fate(known: &Known, lost_after: Duration, seen_after: Duration) -> Fate {
         _ => Fate::Open,
     };
     match state {
-        Some(state) if state.is_open() && is_requeued && !is_cancelled => Fate::Ended(Cause::Evicted),
-        Some(state) if state.is_open() && is_overdue => Fate::Ended(Cause::Lost),
+        Some(state) if state.is_open() && is_requeued && !is_cancelled => Fate::Ended(LossCause::Evicted),
+        Some(state) if state.is_open() && is_overdue => Fate::Ended(LossCause::Lost),
         Some(state) if state.is_open() => Fate::Open,
-        None if is_lost => Fate::Ended(if is_cancelled { Cause::Stopped } else { Cause::Lost }),
+        None if is_lost => Fate::Ended(if is_cancelled { LossCause::Stopped } else { LossCause::Lost }),
         None => Fate::Open,
-        Some(JobState::Cancelled) if is_cancelled => Fate::Ended(Cause::Stopped),
-        Some(JobState::Evicted) => Fate::Ended(Cause::Evicted),
+        Some(JobState::Cancelled) if is_cancelled => Fate::Ended(LossCause::Stopped),
+        Some(JobState::Evicted) => Fate::Ended(LossCause::Evicted),
         Some(JobState::Lost) if over.is_none_or(|over| over < lost_after) => Fate::Open,
-        Some(JobState::TimedOut) => seen(Cause::TimedOut),
-        Some(JobState::OutOfMemory) => seen(Cause::OutOfMemory),
-        Some(JobState::Cancelled) => seen(Cause::Cancelled),
-        Some(_) if is_cancelled => seen(Cause::Stopped),
-        Some(_) if is_requeued => seen(Cause::Evicted),
-        Some(_) => seen(Cause::Lost),
+        Some(JobState::TimedOut) => seen(LossCause::TimedOut),
+        Some(JobState::OutOfMemory) => seen(LossCause::OutOfMemory),
+        Some(JobState::Cancelled) => seen(LossCause::Cancelled),
+        Some(_) if is_cancelled => seen(LossCause::Stopped),
+        Some(_) if is_requeued => seen(LossCause::Evicted),
+        Some(_) => seen(LossCause::Lost),
     }
 }
 
@@ -232,12 +232,12 @@ mod tests {
 
     const LOST: Duration = Duration::from_secs(300);
 
-    fn fate(known: &Known, lost_after: Duration) -> Fate {
+    fn fate(known: &KnownJob, lost_after: Duration) -> Fate {
         super::fate(known, lost_after, CACHED)
     }
 
-    fn known() -> Known {
-        Known {
+    fn known() -> KnownJob {
+        KnownJob {
             exit: None,
             began: Some(0),
             is_overdue: false,
@@ -249,9 +249,9 @@ mod tests {
         }
     }
 
-    fn word(state: JobState) -> Known {
+    fn word(state: JobState) -> KnownJob {
         let over = (!state.is_open()).then_some(Duration::ZERO);
-        Known { word: Some(Word { state, restarts: 0 }), over, ..known() }
+        KnownJob { word: Some(EngineWord { state, restarts: 0 }), over, ..known() }
     }
 
     fn secs(seconds: u64) -> Option<Duration> {
@@ -263,87 +263,90 @@ mod tests {
         let exit = Some(WrittenExit { by_signal: false });
         use JobState::*;
         for state in [Pending, Running, Done, Failed, Cancelled, TimedOut, OutOfMemory, Evicted, Lost] {
-            assert_eq!(fate(&Known { exit, ..word(state) }, LOST), Fate::Over, "{state:?}");
+            assert_eq!(fate(&KnownJob { exit, ..word(state) }, LOST), Fate::Over, "{state:?}");
         }
-        assert_eq!(fate(&Known { exit, is_fresh: false, ..known() }, LOST), Fate::Over);
+        assert_eq!(fate(&KnownJob { exit, is_fresh: false, ..known() }, LOST), Fate::Over);
     }
 
     #[test]
     fn an_exit_by_a_signal_means_what_the_engine_did() {
         let exit = Some(WrittenExit { by_signal: true });
         for (state, expected) in [
-            (JobState::Pending, Fate::Ended(Cause::Evicted)),
+            (JobState::Pending, Fate::Ended(LossCause::Evicted)),
             (JobState::Running, Fate::Ask),
             (JobState::Done, Fate::Over),
             (JobState::Failed, Fate::Over),
             (JobState::Cancelled, Fate::Over),
-            (JobState::TimedOut, Fate::Ended(Cause::TimedOut)),
-            (JobState::OutOfMemory, Fate::Ended(Cause::OutOfMemory)),
-            (JobState::Evicted, Fate::Ended(Cause::Evicted)),
+            (JobState::TimedOut, Fate::Ended(LossCause::TimedOut)),
+            (JobState::OutOfMemory, Fate::Ended(LossCause::OutOfMemory)),
+            (JobState::Evicted, Fate::Ended(LossCause::Evicted)),
         ] {
-            assert_eq!(fate(&Known { exit, ..word(state) }, LOST), expected, "{state:?}");
-            let old = Known { exit, is_fresh: false, ..word(state) };
+            assert_eq!(fate(&KnownJob { exit, ..word(state) }, LOST), expected, "{state:?}");
+            let old = KnownJob { exit, is_fresh: false, ..word(state) };
             assert_eq!(fate(&old, LOST), Fate::Ask, "an answer of before: {state:?}");
-            let own = Known { exit, is_cancelled: true, ..word(state) };
+            let own = KnownJob { exit, is_cancelled: true, ..word(state) };
             assert_eq!(fate(&own, LOST), Fate::Over, "asked for here: {state:?}");
         }
-        assert_eq!(fate(&Known { exit, absent: secs(299), ..known() }, LOST), Fate::Ask);
-        assert_eq!(fate(&Known { exit, absent: secs(300), ..known() }, LOST), Fate::Ended(Cause::Lost));
+        assert_eq!(fate(&KnownJob { exit, absent: secs(299), ..known() }, LOST), Fate::Ask);
+        assert_eq!(fate(&KnownJob { exit, absent: secs(300), ..known() }, LOST), Fate::Ended(LossCause::Lost));
     }
 
     #[test]
     fn a_job_that_was_put_back_into_the_queue_does_not_go_on_there() {
-        let again = |state, began| Known { began, word: Some(Word { state, restarts: 1 }), ..word(state) };
+        let again = |state, began| KnownJob { began, word: Some(EngineWord { state, restarts: 1 }), ..word(state) };
         for state in [JobState::Pending, JobState::Running] {
-            assert_eq!(fate(&again(state, Some(0)), LOST), Fate::Ended(Cause::Evicted), "{state:?}");
+            assert_eq!(fate(&again(state, Some(0)), LOST), Fate::Ended(LossCause::Evicted), "{state:?}");
             // Put back before it began, or begun since.
             assert_eq!(fate(&again(state, None), LOST), Fate::Open, "{state:?}");
             assert_eq!(fate(&again(state, Some(1)), LOST), Fate::Open, "{state:?}");
         }
-        let over = |began| fate(&Known { over: secs(60), ..again(JobState::Done, began) }, LOST);
-        assert_eq!(over(Some(0)), Fate::Ended(Cause::Evicted));
-        assert_eq!(over(Some(1)), Fate::Ended(Cause::Lost));
+        let over = |began| fate(&KnownJob { over: secs(60), ..again(JobState::Done, began) }, LOST);
+        assert_eq!(over(Some(0)), Fate::Ended(LossCause::Evicted));
+        assert_eq!(over(Some(1)), Fate::Ended(LossCause::Lost));
         let exit = Some(WrittenExit { by_signal: true });
-        assert_eq!(fate(&Known { exit, ..again(JobState::Done, Some(0)) }, LOST), Fate::Ended(Cause::Evicted));
-        assert_eq!(fate(&Known { exit, ..again(JobState::Done, Some(1)) }, LOST), Fate::Over);
+        assert_eq!(fate(&KnownJob { exit, ..again(JobState::Done, Some(0)) }, LOST), Fate::Ended(LossCause::Evicted));
+        assert_eq!(fate(&KnownJob { exit, ..again(JobState::Done, Some(1)) }, LOST), Fate::Over);
     }
 
     #[test]
     fn a_job_that_is_said_to_run_past_its_own_limit_is_lost() {
-        let late = Known { is_overdue: true, ..word(JobState::Running) };
-        assert_eq!(fate(&late, LOST), Fate::Ended(Cause::Lost));
+        let late = KnownJob { is_overdue: true, ..word(JobState::Running) };
+        assert_eq!(fate(&late, LOST), Fate::Ended(LossCause::Lost));
         let exit = Some(WrittenExit { by_signal: false });
-        assert_eq!(fate(&Known { exit, ..late }, LOST), Fate::Over);
+        assert_eq!(fate(&KnownJob { exit, ..late }, LOST), Fate::Over);
     }
 
     #[test]
     fn a_job_is_lost_only_after_it_was_missing_for_long_and_never_by_one_answer() {
-        for (absent, expected) in
-            [(None, Fate::Open), (secs(0), Fate::Open), (secs(299), Fate::Open), (secs(300), Fate::Ended(Cause::Lost))]
-        {
-            assert_eq!(fate(&Known { absent, ..known() }, LOST), expected, "{absent:?}");
+        for (absent, expected) in [
+            (None, Fate::Open),
+            (secs(0), Fate::Open),
+            (secs(299), Fate::Open),
+            (secs(300), Fate::Ended(LossCause::Lost)),
+        ] {
+            assert_eq!(fate(&KnownJob { absent, ..known() }, LOST), expected, "{absent:?}");
         }
-        let cancelled = |absent| fate(&Known { absent, is_cancelled: true, ..known() }, LOST);
-        assert_eq!((cancelled(secs(9)), cancelled(secs(10))), (Fate::Open, Fate::Ended(Cause::Stopped)));
+        let cancelled = |absent| fate(&KnownJob { absent, is_cancelled: true, ..known() }, LOST);
+        assert_eq!((cancelled(secs(9)), cancelled(secs(10))), (Fate::Open, Fate::Ended(LossCause::Stopped)));
     }
 
     #[test]
     fn an_end_without_an_exit_waits_for_what_another_host_may_have_written() {
         for (state, cause) in [
-            (JobState::Done, Cause::Lost),
-            (JobState::Failed, Cause::Lost),
-            (JobState::TimedOut, Cause::TimedOut),
-            (JobState::OutOfMemory, Cause::OutOfMemory),
-            (JobState::Cancelled, Cause::Cancelled),
+            (JobState::Done, LossCause::Lost),
+            (JobState::Failed, LossCause::Lost),
+            (JobState::TimedOut, LossCause::TimedOut),
+            (JobState::OutOfMemory, LossCause::OutOfMemory),
+            (JobState::Cancelled, LossCause::Cancelled),
         ] {
-            assert_eq!(fate(&Known { over: secs(59), ..word(state) }, LOST), Fate::Open, "{state:?}");
-            assert_eq!(fate(&Known { over: secs(60), ..word(state) }, LOST), Fate::Ended(cause), "{state:?}");
+            assert_eq!(fate(&KnownJob { over: secs(59), ..word(state) }, LOST), Fate::Open, "{state:?}");
+            assert_eq!(fate(&KnownJob { over: secs(60), ..word(state) }, LOST), Fate::Ended(cause), "{state:?}");
         }
-        assert_eq!(fate(&word(JobState::Evicted), LOST), Fate::Ended(Cause::Evicted));
-        let own = Known { is_cancelled: true, ..word(JobState::Cancelled) };
-        assert_eq!(fate(&own, LOST), Fate::Ended(Cause::Stopped));
-        let lost = |over| fate(&Known { over, ..word(JobState::Lost) }, LOST);
-        assert_eq!((lost(secs(299)), lost(secs(300))), (Fate::Open, Fate::Ended(Cause::Lost)));
+        assert_eq!(fate(&word(JobState::Evicted), LOST), Fate::Ended(LossCause::Evicted));
+        let own = KnownJob { is_cancelled: true, ..word(JobState::Cancelled) };
+        assert_eq!(fate(&own, LOST), Fate::Ended(LossCause::Stopped));
+        let lost = |over| fate(&KnownJob { over, ..word(JobState::Lost) }, LOST);
+        assert_eq!((lost(secs(299)), lost(secs(300))), (Fate::Open, Fate::Ended(LossCause::Lost)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod fate;
 pub(super) mod recovery;
 
 pub use fate::{
-    CACHED, Cause, Fate, JOB_START, JobState, Known, NOT_CACHED, Word, WrittenExit, fate, next_pause, slurm_duration,
-    slurm_limit, slurm_refused,
+    CACHED, EngineWord, Fate, JOB_START, JobState, KnownJob, LossCause, NOT_CACHED, WrittenExit, fate, next_pause,
+    slurm_duration, slurm_limit, slurm_refused,
 };
-pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
+pub use recovery::{AttemptFacts, LOST_RETRIES, RunFound, Step, recover};

@@ -29,7 +29,7 @@ impl RunFound {
 
 /// The facts about an open attempt: the journal's, and the real ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Found {
+pub struct AttemptFacts {
     /// The journal's step.
     pub phase: Phase,
     /// True for a run that waiting winners need, false for an experiment of its own.
@@ -77,7 +77,7 @@ pub enum Step {
 }
 
 /// Lists the remaining steps in order. A winner that waits needs none.
-pub fn recover(found: Found) -> Vec<Step> {
+pub fn recover(found: AttemptFacts) -> Vec<Step> {
     use Step::{
         AwaitCall, AwaitSlot, BringBack, CheckOut, Close, EndJobs, Finish, ForgetRun, Record, RecordLost, Reset, Run,
     };
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn every_way_to_leave_an_experiment_has_its_steps() {
         use Step::*;
-        let found = |phase, recorded, run, runs| Found { recorded, run, runs, ..left_in(phase) };
-        let draft = |found| Found { has_draft: true, ..found };
+        let found = |phase, recorded, run, runs| AttemptFacts { recorded, run, runs, ..left_in(phase) };
+        let draft = |found| AttemptFacts { has_draft: true, ..found };
         for (left, steps) in [
             (found(Phase::Idle, false, RunFound::Gone, 0), vec![Close]),
             (found(Phase::Proposing, false, RunFound::Gone, 0), vec![EndJobs, Reset, AwaitCall]),
@@ -169,10 +169,10 @@ mod tests {
     #[test]
     fn every_way_to_leave_an_attempt_beside_others_has_its_steps() {
         use Step::*;
-        let found = |phase| Found { run: RunFound::Going, runs: 1, ..left_in(phase) };
-        let draft = |found| Found { has_draft: true, ..found };
-        let trial = |found| Found { is_trial: true, ..found };
-        let no_tree = |found| Found { tree_is_gone: true, ..found };
+        let found = |phase| AttemptFacts { run: RunFound::Going, runs: 1, ..left_in(phase) };
+        let draft = |found| AttemptFacts { has_draft: true, ..found };
+        let trial = |found| AttemptFacts { is_trial: true, ..found };
+        let no_tree = |found| AttemptFacts { tree_is_gone: true, ..found };
         for (left, steps) in [
             (trial(found(Phase::Committing)), vec![Close]),
             (trial(draft(found(Phase::Proposing))), vec![EndJobs, Reset, Close]),
@@ -183,7 +183,7 @@ mod tests {
             (no_tree(draft(found(Phase::Guarding))), vec![EndJobs, ForgetRun, CheckOut, Finish]),
             (draft(found(Phase::Waiting)), vec![]),
             (no_tree(draft(trial(found(Phase::Waiting)))), vec![]),
-            (Found { recorded: true, ..draft(found(Phase::Waiting)) }, vec![]),
+            (AttemptFacts { recorded: true, ..draft(found(Phase::Waiting)) }, vec![]),
             (draft(found(Phase::Recording)), vec![Record]),
             (draft(trial(found(Phase::Recording))), vec![Record]),
         ] {
@@ -191,8 +191,8 @@ mod tests {
         }
     }
 
-    fn left_in(phase: Phase) -> Found {
-        Found {
+    fn left_in(phase: Phase) -> AttemptFacts {
+        AttemptFacts {
             phase,
             is_trial: false,
             has_draft: false,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::{Direction, ExperimentId, Number};
-use crate::rules::decide::{Afresh, Car, Standing, Tested};
+use crate::rules::decide::{Afresh, Car, Incumbent, Tested};
 
 /// One durable write, or one thing that an agent does.
 #[derive(Debug, Clone)]
@@ -194,12 +194,12 @@ impl World {
         self.jobs.insert(open.job(), files.map_or(Ran::Gone, |files| Ran::Going(files.tree)));
     }
 
-    pub(super) fn on_line<T>(&self, journal: &mut Journal, act: impl FnOnce(&mut Line, &Standing) -> T) -> T {
+    pub(super) fn on_line<T>(&self, journal: &mut Journal, act: impl FnOnce(&mut Line, &Incumbent) -> T) -> T {
         let running = journal.open.iter().filter(|open| open.draft.is_none());
         let running: Vec<Trial> = running.filter_map(|open| open.trial.clone()).collect();
         let kept = self.records.iter().filter(|record| record.kept);
         let kept: Vec<ExperimentId> = kept.map(|record| record.id.into()).collect();
-        let standing = Standing {
+        let standing = Incumbent {
             incumbent: self.tip().id.into(),
             number: Some(&number(self.value(&self.tip().tree))),
             direction: Direction::Higher,

@@ -3,8 +3,8 @@
 use super::acts::Act;
 use super::*;
 use crate::domain::ExperimentId;
-use crate::rules::decide::{LineStep, Merged};
-use crate::rules::recover::recovery::{Found, RunFound, Step, recover};
+use crate::rules::decide::{LineStep, MergedChange};
+use crate::rules::recover::recovery::{AttemptFacts, RunFound, Step, recover};
 
 impl World {
     pub(super) fn slots(&self) -> usize {
@@ -26,14 +26,14 @@ impl World {
     }
 
     /// Returns the facts about an attempt.
-    fn found(&self, open: &Open, tree_is_gone: bool) -> Found {
+    fn found(&self, open: &Open, tree_is_gone: bool) -> AttemptFacts {
         let run = match self.jobs.get(&open.job()) {
             None => RunFound::Unstarted,
             Some(Ran::Going(_)) => RunFound::Going,
             Some(Ran::Over(_) | Ran::Stopped) => RunFound::Over,
             Some(Ran::Gone) => RunFound::Gone,
         };
-        Found {
+        AttemptFacts {
             phase: open.phase,
             is_trial: open.trial.is_some(),
             has_draft: open.draft.is_some() || !open.recording.is_empty(),
@@ -112,7 +112,7 @@ impl World {
         assert_eq!(left, None, "a ref without an attempt");
         let trials = loop {
             match self.on_line(&mut process.journal, Line::next) {
-                LineStep::Merge { onto, car } => process.journal.line.merged(&onto, car, Merged::Clean),
+                LineStep::Merge { onto, car } => process.journal.line.merged(&onto, car, MergedChange::Clean),
                 LineStep::Try(trials) => break trials,
                 LineStep::Keep { cars, .. } => return process.acts.extend(self.keep(process, &cars)),
                 LineStep::Discard { car, .. } => {

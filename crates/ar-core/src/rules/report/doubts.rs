@@ -9,7 +9,7 @@ use crate::domain::{
     span_text, two_digits,
 };
 use crate::rules::decide::{kept_uncontrolled, moved_in_a_row};
-use crate::rules::history::{Ended, History, RunningMedian};
+use crate::rules::history::{CountedOutcome, History, RunningMedian};
 
 /// The measured experiments in a row with the digits of the baseline from which it is doubtful that the code is run. A coarse
 /// metric often gives the same number, but seldom so many times.
@@ -259,21 +259,23 @@ pub(crate) fn outages(evidence: Evidence<'_>) -> Option<Warning> {
 
 /// Many crashes, with their main class.
 pub(crate) fn crashes(evidence: Evidence<'_>) -> Option<Warning> {
-    many(evidence, Ended::Crash, "crashes", "experiments crashed", Ended::is_judged)
+    many(evidence, CountedOutcome::Crash, "crashes", "experiments crashed", CountedOutcome::is_judged)
 }
 
 /// Many refused proposals, with their main class.
 pub(crate) fn refusals(evidence: Evidence<'_>) -> Option<Warning> {
-    many(evidence, Ended::Refused, "refusals", "experiments were refused without a run", |ended| ended != Ended::Other)
+    many(evidence, CountedOutcome::Refused, "refusals", "experiments were refused without a run", |ended| {
+        ended != CountedOutcome::Other
+    })
 }
 
 /// A large share of experiments with the `wanted` outcome, among those that `count`, with their main class.
 fn many(
     evidence: Evidence<'_>,
-    wanted: Ended,
+    wanted: CountedOutcome,
     kind: &'static str,
     words: &str,
-    count: impl Fn(Ended) -> bool,
+    count: impl Fn(CountedOutcome) -> bool,
 ) -> Option<Warning> {
     let after_baseline = || evidence.points.iter().skip(1).map(Point::ended);
     let judged = after_baseline().filter(|ended| count(*ended)).count();
@@ -282,8 +284,9 @@ fn many(
         return None;
     }
     let failures = evidence.summary.failures.iter();
-    let main =
-        failures.filter(|(class, _)| class.is_refusal() == (wanted == Ended::Refused)).max_by_key(|(_, count)| **count);
+    let main = failures
+        .filter(|(class, _)| class.is_refusal() == (wanted == CountedOutcome::Refused))
+        .max_by_key(|(_, count)| **count);
     let class = main.map(|(class, count)| format!(", {count} of them with {class}")).unwrap_or_default();
     let hint = main.zip(evidence.tag).map(|((class, _), tag)| {
         let example =

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::summary::KeptStep;
 use crate::domain::{Direction, ExperimentId, Layout, Number, Record};
-use crate::rules::history::{Ended, same_direction};
+use crate::rules::history::{CountedOutcome, same_direction};
 use crate::rules::schedule::{RunOf, distinct_runs, gpu_hours, run_seconds};
 
 /// The results of the experiments that changed a file.
@@ -30,7 +30,7 @@ pub struct Expectation {
     pub expected: Option<String>,
     /// What became of it.
     #[serde(serialize_with = "as_word")]
-    pub outcome: Ended,
+    pub outcome: CountedOutcome,
     /// What was measured; absent without a valid value.
     pub value: Option<f64>,
     /// Its gain over the experiment that it had to beat; positive is better.
@@ -39,7 +39,7 @@ pub struct Expectation {
     pub over_expected: Option<f64>,
 }
 
-fn as_word<S: serde::Serializer>(ended: &Ended, serializer: S) -> Result<S::Ok, S::Error> {
+fn as_word<S: serde::Serializer>(ended: &CountedOutcome, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(<&str>::from(ended))
 }
 
@@ -88,11 +88,11 @@ pub fn by_file(
 pub fn expectations(records: &[Record], rivals: &[Option<usize>], direction: Direction) -> Vec<Expectation> {
     let found = records.iter().enumerate().filter_map(|(place, record)| {
         let (hypothesis, expected) = (record.hypothesis(), record.expected());
-        let outcome = Ended::of_record(record);
+        let outcome = CountedOutcome::of_record(record);
         if !outcome.is_judged() || record.id.is_baseline() || hypothesis.is_none() && expected.is_none() {
             return None;
         }
-        let value = record.metric.value.filter(|_| outcome != Ended::Crash);
+        let value = record.metric.value.filter(|_| outcome != CountedOutcome::Crash);
         let gain_over = |other: Option<f64>| Some(direction.gain(value?, other?));
         let rival = rivals.get(place).copied().flatten().and_then(|rival| records[rival].metric.value);
         let named = expected.as_deref().map(str::trim).and_then(Number::value_of);
@@ -137,7 +137,7 @@ pub fn by_direction(records: &[Record], kept: &[KeptStep], layout: Option<&Layou
             names.push(record.direction.clone());
             names.len() - 1
         });
-        if Ended::of_record(record).is_judged() {
+        if CountedOutcome::of_record(record).is_judged() {
             names[place].clone_from(&record.direction);
         }
         groups.push(vec![place]);
@@ -193,12 +193,12 @@ fn tally(
         groups.get(place).filter(|_| is_counted).map(Vec::as_slice).unwrap_or_default()
     };
     for (place, record) in records.iter().enumerate() {
-        let ended = Ended::of_record(record);
+        let ended = CountedOutcome::of_record(record);
         for group in of(place) {
             let tally = &mut found[*group];
             tally.tried += u32::from(ended.is_judged());
-            tally.kept += u32::from(ended == Ended::Keep);
-            tally.refused += u32::from(ended == Ended::Refused);
+            tally.kept += u32::from(ended == CountedOutcome::Keep);
+            tally.refused += u32::from(ended == CountedOutcome::Refused);
         }
     }
     for (at, step) in kept.iter().enumerate() {

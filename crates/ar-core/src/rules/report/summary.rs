@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::domain::{Direction, ExperimentId, FailureClass, Number, Outcome};
 use crate::rules::decide::relative_gain;
 use crate::rules::history::spread::median;
-use crate::rules::history::{Ended, Spread};
+use crate::rules::history::{CountedOutcome, Spread};
 
 /// One experiment for the summary, from a session's record or a foreign ledger's row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -46,8 +46,8 @@ impl Point {
     }
 
     /// Its outcome, in the categories of summaries.
-    pub fn ended(&self) -> Ended {
-        Ended::of(self.outcome, self.failure)
+    pub fn ended(&self) -> CountedOutcome {
+        CountedOutcome::of(self.outcome, self.failure)
     }
 }
 

@@ -15,8 +15,8 @@ use crate::domain::{
     CommitId, Direction, EnvironmentChange, ExperimentId, Layout, Outcome, Record, ReviewVerdict, Spent, count_of, cut,
     experiment_name, shell_word,
 };
-use crate::rules::decide::Check;
-use crate::rules::history::{Elsewhere, Spread};
+use crate::rules::decide::DriftCheck;
+use crate::rules::history::{OtherBaseline, Spread};
 use crate::rules::{environment_changes, ignored_changes};
 
 /// All warnings, those about values first.
@@ -74,9 +74,9 @@ pub struct SessionFacts {
     /// The files that each of its experiments changed, in the order of the records.
     pub changed: Vec<Vec<String>>,
     /// Measurements of its commits by other sessions.
-    pub elsewhere: Vec<Elsewhere>,
+    pub elsewhere: Vec<OtherBaseline>,
     /// The reruns of its best experiments, in order.
-    pub checks: Vec<Check>,
+    pub checks: Vec<DriftCheck>,
     /// The program that its command starts, where that is known.
     pub program: Option<String>,
     /// The commit at the tip of its branch; absent while an experiment is open.

@@ -204,16 +204,16 @@ const PARAMETERS: [f64; 7] = [1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6];
 
 /// A linear prediction: an intercept, and a slope for each input.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct LinearFit {
     pub(crate) intercept: f64,
     pub(crate) slopes: Vec<f64>,
 }
 
 /// A line whose parameter cross-validation chose.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenFit {
     /// The line without slopes below 0, which became 0.
-    pub(crate) line: Line,
+    pub(crate) line: LinearFit,
     /// The inputs whose slopes were below 0.
     pub(crate) negative: Vec<usize>,
     pub(crate) parameter: f64,
@@ -222,9 +222,9 @@ pub(crate) struct Chosen {
     pub(crate) error: f64,
 }
 
-impl Line {
+impl LinearFit {
     /// Fits outputs to rows of inputs; all rows have the same length, there is at least one, and the parameter is above 0.
-    pub(crate) fn fit(rows: &[Vec<f64>], outputs: &[f64], parameter: f64) -> Line {
+    pub(crate) fn fit(rows: &[Vec<f64>], outputs: &[f64], parameter: f64) -> LinearFit {
         let count = rows.len() as f64;
         let inputs = rows.first().map_or(0, Vec::len);
         let mean = |input: usize| rows.iter().map(|row| row[input]).sum::<f64>() / count;
@@ -242,19 +242,19 @@ impl Line {
         };
         let slopes = solve(matrix, (0..inputs).map(with_outputs).collect());
         let of_inputs: f64 = means.iter().zip(&slopes).map(|(mean, slope)| mean * slope).sum();
-        Line { intercept: output_mean - of_inputs, slopes }
+        LinearFit { intercept: output_mean - of_inputs, slopes }
     }
 
     /// The same without slopes below 0, still through the means of these rows, and the inputs that had them.
-    fn without_negative(self, rows: &[Vec<f64>]) -> (Line, Vec<usize>) {
-        let Line { mut intercept, mut slopes } = self;
+    fn without_negative(self, rows: &[Vec<f64>]) -> (LinearFit, Vec<usize>) {
+        let LinearFit { mut intercept, mut slopes } = self;
         let negative: Vec<usize> = (0..slopes.len()).filter(|input| slopes[*input] < 0.0).collect();
         for input in &negative {
             let mean = rows.iter().map(|row| row[*input]).sum::<f64>() / rows.len() as f64;
             intercept += mean * slopes[*input];
             slopes[*input] = 0.0;
         }
-        (Line { intercept, slopes }, negative)
+        (LinearFit { intercept, slopes }, negative)
     }
 
     pub(crate) fn predict(&self, row: &[f64]) -> f64 {
@@ -264,16 +264,16 @@ impl Line {
 
 /// The line, without slopes below 0, whose parameter leaves the smallest error by leave-one-out cross-validation; of equal ones
 /// the strongest parameter. At least two rows are needed.
-pub(crate) fn choose(rows: &[Vec<f64>], outputs: &[f64]) -> Option<Chosen> {
+pub(crate) fn choose(rows: &[Vec<f64>], outputs: &[f64]) -> Option<ChosenFit> {
     let errors = PARAMETERS.map(|parameter| {
         let predicted = |rows: &[Vec<f64>], outputs: &[f64], left_out: &[f64]| {
-            Line::fit(rows, outputs, parameter).without_negative(rows).0.predict(left_out)
+            LinearFit::fit(rows, outputs, parameter).without_negative(rows).0.predict(left_out)
         };
         (left_out_error(rows, outputs, predicted), parameter)
     });
     let (error, parameter) = errors.into_iter().min_by(|(one, _), (other, _)| one.total_cmp(other))?;
-    let (line, negative) = Line::fit(rows, outputs, parameter).without_negative(rows);
-    Some(Chosen { line, negative, parameter, error })
+    let (line, negative) = LinearFit::fit(rows, outputs, parameter).without_negative(rows);
+    Some(ChosenFit { line, negative, parameter, error })
 }
 
 /// The root mean square error of predicting each output from the other rows by nothing but the mean of their outputs.
@@ -456,11 +456,11 @@ mod tests {
         // slopes are 8 / (4 + 4) = 1 and 4 / (4 + 4) = 0.5. The intercept is the mean, 5, as the inputs have a mean of 0.
         let rows = [[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]].map(Vec::from);
         let outputs = [2.0, 4.0, 6.0, 8.0];
-        let line = Line::fit(&rows, &outputs, 1.0);
+        let line = LinearFit::fit(&rows, &outputs, 1.0);
         assert!(near(line.slopes[0], 1.0) && near(line.slopes[1], 0.5) && near(line.intercept, 5.0), "{line:?}");
         // With inputs that are larger by 10, the slopes are the same and the intercept 5 − 10 × 1 − 10 × 0.5.
         let moved = rows.each_ref().map(|row| row.iter().map(|input| input + 10.0).collect::<Vec<f64>>());
-        let line = Line::fit(&moved, &outputs, 1.0);
+        let line = LinearFit::fit(&moved, &outputs, 1.0);
         assert!(near(line.slopes[0], 1.0) && near(line.intercept, -10.0), "{line:?}");
     }
 
@@ -470,7 +470,7 @@ mod tests {
         // A parameter of 1/3 gives λ = 1: ((3, 1), (1, 3)) has the solution ((15 − 1) / 8, (3 − 5) / 8) = (1.75, −0.25).
         let rows = [[-1.0, -1.0], [0.0, 1.0], [1.0, 0.0]].map(Vec::from);
         let outputs = [-2.0, -1.0, 3.0];
-        let line = Line::fit(&rows, &outputs, 1.0 / 3.0);
+        let line = LinearFit::fit(&rows, &outputs, 1.0 / 3.0);
         assert!(near(line.slopes[0], 1.75) && near(line.slopes[1], -0.25), "{line:?}");
         let (line, negative) = line.without_negative(&rows);
         assert_eq!((negative, line.slopes[1]), (vec![1], 0.0));

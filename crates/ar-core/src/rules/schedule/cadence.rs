@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::domain::{Bound, Cadence, Contract, Record, StopReason, duration_text};
-use crate::rules::history::{Ended, History};
+use crate::rules::history::{CountedOutcome, History};
 use crate::rules::research::{NOVELTY, bring, four_decimals};
 
 /// The pause while the numbers rise, after a change that only rewrote.
@@ -116,7 +116,10 @@ pub fn pace(contract: &Contract, history: &History, iteration: LastIteration) ->
 /// The pause by the course of the numbers. What rises stays warm, also where a threshold keeps none of it.
 fn adaptive(contract: &Contract, history: &History, iteration: LastIteration) -> (Duration, String) {
     let name = &contract.metric.name;
-    let crashed = history.without_baseline().next_back().is_some_and(|record| Ended::of_record(record) == Ended::Crash);
+    let crashed = history
+        .without_baseline()
+        .next_back()
+        .is_some_and(|record| CountedOutcome::of_record(record) == CountedOutcome::Crash);
     if iteration.was_out || crashed {
         let what = if iteration.was_out { "the agent was unavailable" } else { "the last experiment crashed" };
         return (RECOVERY_COLD, format!("recovery-cold: {what}"));

@@ -139,12 +139,12 @@ impl GpuError {
 
 /// A GPU with its name for `--gpus`: the index among those that `ar` may use, for an instance its UUID.
 #[derive(Debug, Clone)]
-struct Named {
+struct NamedGpu {
     index: u32,
     gpu: Gpu,
 }
 
-impl Named {
+impl NamedGpu {
     fn name(&self) -> String {
         if self.gpu.parent.is_some() { self.gpu.uuid.clone() } else { self.index.to_string() }
     }
@@ -181,9 +181,9 @@ pub fn gpu_plan(
     let of_runs = chosen.chunks_exact(per_run);
     let unused = of_runs.remainder();
     if !unused.is_empty() && *choice != GpuChoice::All {
-        return Err(GpuError::Uneven { per_run, left: unused.iter().map(Named::name).collect() });
+        return Err(GpuError::Uneven { per_run, left: unused.iter().map(NamedGpu::name).collect() });
     }
-    let slot = |gpus: &[Named]| GpuSlot { gpus: gpus.iter().map(|named| named.gpu.clone()).collect() };
+    let slot = |gpus: &[NamedGpu]| GpuSlot { gpus: gpus.iter().map(|named| named.gpu.clone()).collect() };
     let unused = unused.iter().map(|named| named.gpu.clone()).collect();
     Ok(GpuPlan { slots: of_runs.map(slot).collect(), unused })
 }
@@ -195,8 +195,8 @@ pub fn usable_gpus(machine: &[Gpu], variable: impl Fn(&str) -> Option<String>) -
 }
 
 /// The GPUs with these names, none of them twice.
-fn listed(gpus: &[Named], names: &[GpuName], within: Option<&str>) -> Result<Vec<Named>, GpuError> {
-    let mut chosen: Vec<Named> = Vec::new();
+fn listed(gpus: &[NamedGpu], names: &[GpuName], within: Option<&str>) -> Result<Vec<NamedGpu>, GpuError> {
+    let mut chosen: Vec<NamedGpu> = Vec::new();
     for name in names {
         for named in find(gpus, name, within)? {
             if has(&chosen, named) {
@@ -208,12 +208,12 @@ fn listed(gpus: &[Named], names: &[GpuName], within: Option<&str>) -> Result<Vec
     Ok(chosen)
 }
 
-fn has(gpus: &[Named], named: &Named) -> bool {
+fn has(gpus: &[NamedGpu], named: &NamedGpu) -> bool {
     gpus.iter().any(|other| other.gpu.uuid == named.gpu.uuid)
 }
 
 /// The names of the GPUs of each model, in the order in which the models first come.
-fn by_model(gpus: &[Named]) -> Vec<(String, Vec<String>)> {
+fn by_model(gpus: &[NamedGpu]) -> Vec<(String, Vec<String>)> {
     let mut models: Vec<(String, Vec<String>)> = Vec::new();
     for named in gpus {
         match models.iter_mut().find(|(model, _)| *model == named.gpu.model) {
@@ -232,7 +232,7 @@ pub fn slot_variables(slot: u32, gpus: Option<&GpuSlot>) -> Vec<(String, String)
 
 /// The GPUs that the environment leaves to `ar`.
 struct Visible {
-    gpus: Vec<Named>,
+    gpus: Vec<NamedGpu>,
     /// The variable that selects them, as in a shell.
     mask: Option<String>,
 }
@@ -241,7 +241,7 @@ fn visible(machine: &[Gpu], variable: impl Fn(&str) -> Option<String>) -> Result
     if machine.is_empty() {
         return Err(GpuError::Nowhere);
     }
-    let gpus: Vec<Named> = machine.iter().map(|gpu| Named { index: gpu.index, gpu: gpu.clone() }).collect();
+    let gpus: Vec<NamedGpu> = machine.iter().map(|gpu| NamedGpu { index: gpu.index, gpu: gpu.clone() }).collect();
     let Some(mask) = variable(CUDA) else { return Ok(Visible { gpus, mask: None }) };
     let text = format!("{CUDA}={mask}");
     if order_matters(&gpus, &mask) && !is_by_bus(&variable) {
@@ -257,7 +257,7 @@ fn is_by_bus(variable: impl Fn(&str) -> Option<String>) -> bool {
 }
 
 /// Returns whether the order of GPUs matters: they are of different models, and the mask has an index.
-fn order_matters(gpus: &[Named], mask: &str) -> bool {
+fn order_matters(gpus: &[NamedGpu], mask: &str) -> bool {
     let whole = |model: &str| model.split(" MIG ").next().map(str::to_owned);
     let differ = gpus.iter().any(|named| whole(&named.gpu.model) != whole(&gpus[0].gpu.model));
     let has_index = mask.split(',').any(|part| matches!(part.trim().parse(), Ok(GpuName::Index(_))));
@@ -266,31 +266,31 @@ fn order_matters(gpus: &[Named], mask: &str) -> bool {
 
 /// Applies a mask and counts the remaining GPUs from 0. The first entry that is unknown, ambiguous or repeated ends the
 /// mask.
-fn masked(gpus: &[Named], mask: &str) -> Vec<Named> {
-    let mut left: Vec<Named> = Vec::new();
+fn masked(gpus: &[NamedGpu], mask: &str) -> Vec<NamedGpu> {
+    let mut left: Vec<NamedGpu> = Vec::new();
     for (index, part) in (0..).zip(mask.split(',')) {
         let found = part.trim().parse().ok().and_then(|name| find(gpus, &name, None).ok()).unwrap_or_default();
         if found.is_empty() || found.iter().any(|named| has(&left, named)) {
             break;
         }
-        left.extend(found.into_iter().map(|named| Named { index, gpu: named.gpu.clone() }));
+        left.extend(found.into_iter().map(|named| NamedGpu { index, gpu: named.gpu.clone() }));
     }
     left
 }
 
 /// The GPU of that name: several only for the instances of one in MIG mode.
-fn find<'a>(gpus: &'a [Named], name: &GpuName, within: Option<&str>) -> Result<Vec<&'a Named>, GpuError> {
+fn find<'a>(gpus: &'a [NamedGpu], name: &GpuName, within: Option<&str>) -> Result<Vec<&'a NamedGpu>, GpuError> {
     let is_start = |uuid: &str, start: &str| {
         uuid.get(..start.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(start))
     };
-    let uuid = |named: &'a Named| match name {
+    let uuid = |named: &'a NamedGpu| match name {
         GpuName::Index(index) => (named.index == *index).then_some(index.to_string()),
         GpuName::Uuid(start) => {
             let names = [Some(&named.gpu.uuid), named.gpu.parent.as_ref()];
             names.into_iter().flatten().find(|uuid| is_start(uuid, start)).cloned()
         }
     };
-    let found: Vec<(String, &Named)> = gpus.iter().filter_map(|named| Some((uuid(named)?, named))).collect();
+    let found: Vec<(String, &NamedGpu)> = gpus.iter().filter_map(|named| Some((uuid(named)?, named))).collect();
     let mut uuids: Vec<String> = found.iter().map(|(uuid, _)| uuid.clone()).collect();
     uuids.dedup();
     match uuids.len() {

@@ -17,6 +17,6 @@ pub(crate) use slot_use::slots_so_far;
 pub use slot_use::{RunOf, Slots, distinct_runs, gain_alone, gpu_hours, is_concurrent, lanes, run_seconds, slots};
 pub use space::{ExperimentLogs, NEWEST_KEPT, logs_to_drop, spoilt_by_full_disk, too_little_space};
 pub use starts::{
-    Bar, Budgets, Call, Capacity, Demand, Expected, Left, OpenAttempt, Place, Plan, Running, Shelved, Situation, Start,
-    Work, call_limit, calls_are_short, calls_that_feed, most_calls, schedule, shelve,
+    AttemptPlace, Bar, Budgets, BusySlot, CallStart, Capacity, Demand, Durations, OpenAtEnd, PendingAttempt, Shelved,
+    Situation, SlotWork, Start, Starts, call_limit, calls_are_short, calls_that_feed, most_calls, schedule, shelve,
 };

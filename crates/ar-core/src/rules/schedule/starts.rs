@@ -55,7 +55,7 @@ pub enum Demand {
 
 /// The place of an open attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum AttemptPlace {
     /// An agent works on it in this seat.
     Seat(u32),
     /// It needs another call: to fix or rework it, or to merge it with the incumbent.
@@ -70,16 +70,16 @@ pub enum Place {
 
 /// An attempt that is not recorded yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenAttempt {
+pub struct PendingAttempt {
     /// Its number.
     pub id: ExperimentId,
     /// Its place.
-    pub place: Place,
+    pub place: AttemptPlace,
 }
 
 /// The work of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Work {
+pub enum SlotWork {
     /// A run that the winners ask for, with its guards.
     Trial(Trial),
     /// An attempt's own run, with its guards.
@@ -88,30 +88,30 @@ pub enum Work {
     Check(CheckReason),
 }
 
-impl Work {
+impl SlotWork {
     /// Why the incumbent is checked, if it is.
     pub fn check(&self) -> Option<CheckReason> {
         match self {
-            Work::Check(reason) => Some(*reason),
-            Work::Trial(_) | Work::Run(_) => None,
+            SlotWork::Check(reason) => Some(*reason),
+            SlotWork::Trial(_) | SlotWork::Run(_) => None,
         }
     }
 }
 
 /// A busy slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Running {
+pub struct BusySlot {
     /// The slot, from 0.
     pub slot: u32,
     /// Its work.
-    pub work: Work,
+    pub work: SlotWork,
     /// The expected time left; zero once it takes longer than expected.
     pub left: Duration,
 }
 
 /// Expected durations; zero if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Expected {
+pub struct Durations {
     /// The duration of a run with its guards.
     pub run: Duration,
     /// The duration of an agent call.
@@ -141,15 +141,15 @@ pub struct Situation<'a> {
     /// The work that may still start.
     pub demand: Demand,
     /// The open attempts. Ready ones run in this order.
-    pub attempts: &'a [OpenAttempt],
+    pub attempts: &'a [PendingAttempt],
     /// The busy slots.
-    pub running: &'a [Running],
+    pub running: &'a [BusySlot],
     /// The runs that the winners want now, also those in progress; from `LineStep::Try`.
     pub trials: &'a [Trial],
     /// The reason for a check of the incumbent that is due and not yet made.
     pub check_due: Option<CheckReason>,
     /// Expected durations.
-    pub expected: Expected,
+    pub expected: Durations,
     /// The remaining budgets.
     pub budgets: Budgets,
 }
@@ -171,7 +171,7 @@ impl Situation<'_> {
 
     /// The calls to start beside so many `free` slots and `ready` runs that found none, and the budget that prevents new
     /// attempts.
-    fn calls(&self, demand: Demand, free: usize, ready: usize) -> (Vec<Call>, Option<Bar>) {
+    fn calls(&self, demand: Demand, free: usize, ready: usize) -> (Vec<CallStart>, Option<Bar>) {
         let Situation { layout, attempts, running, expected, budgets, .. } = *self;
         let mut calls = Vec::new();
         if !matches!(demand, Demand::New | Demand::Started) {
@@ -181,9 +181,9 @@ impl Situation<'_> {
         let left = (call_limit(layout, expected) as usize).saturating_sub(used.len());
         let mut seats = (0..=u32::MAX).filter(|seat| !used.contains(seat)).take(left);
         let is_in_time = budgets.fit(expected.call + self.new_run());
-        let called = || attempts.iter().filter(|attempt| attempt.place == Place::NeedsCall);
+        let called = || attempts.iter().filter(|attempt| attempt.place == AttemptPlace::NeedsCall);
         if is_in_time {
-            calls.extend(called().zip(seats.by_ref()).map(|(it, seat)| Call { seat, attempt: Some(it.id) }));
+            calls.extend(called().zip(seats.by_ref()).map(|(it, seat)| CallStart { seat, attempt: Some(it.id) }));
         }
         // If one agent does not keep up, a call may also fill a slot that becomes free before the call ends. If one
         // does, the next call waits for the result.
@@ -202,7 +202,7 @@ impl Situation<'_> {
             return (calls, Some(Bar::Time));
         }
         let count = wanted.min(allowed.unwrap_or(usize::MAX));
-        calls.extend(seats.take(count).map(|seat| Call { seat, attempt: None }));
+        calls.extend(seats.take(count).map(|seat| CallStart { seat, attempt: None }));
         (calls, None)
     }
 }
@@ -213,12 +213,12 @@ pub struct Start {
     /// The free slot.
     pub slot: u32,
     /// Its work.
-    pub work: Work,
+    pub work: SlotWork,
 }
 
 /// An agent call to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Call {
+pub struct CallStart {
     /// The free seat, from 0.
     pub seat: u32,
     /// The open attempt to work on; absent for a new one.
@@ -236,13 +236,13 @@ pub enum Bar {
 
 /// The runs and calls to start now, and the runs to stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct Starts {
     /// Slots whose run of a train nobody waits for: another half was kept.
     pub stops: Vec<u32>,
     /// The runs to start.
     pub starts: Vec<Start>,
     /// The calls to start.
-    pub calls: Vec<Call>,
+    pub calls: Vec<CallStart>,
     /// The most agents at a time.
     pub call_limit: u32,
     /// True if the slots could run more than that many agents can propose.
@@ -251,7 +251,7 @@ pub struct Plan {
     pub bar: Option<Bar>,
 }
 
-impl Plan {
+impl Starts {
     /// Returns whether there is nothing to do. If no slot and no seat is busy either, the loop is done.
     pub fn is_empty(&self) -> bool {
         self.stops.is_empty() && self.starts.is_empty() && self.calls.is_empty()
@@ -263,25 +263,25 @@ impl Plan {
 /// The incumbent's check takes one free slot. After crashes, nothing starts beside it. Nothing starts unless it is expected to end
 /// in time. With several slots, new runs leave time for one last train, which waits for them. With one slot, no run
 /// becomes stale.
-pub fn schedule(situation: &Situation) -> Plan {
+pub fn schedule(situation: &Situation) -> Starts {
     let Situation { layout, demand, attempts, running, trials, check_due, expected, budgets } = *situation;
     let fits = |needed: Duration| budgets.fit(needed);
     let train = expected.run;
     // Two trains may not fit any more: then the last one waits for the runs that end before it has to start.
-    let is_awaited = |busy: &&Running| matches!(busy.work, Work::Run(_)) && !busy.left.is_zero();
+    let is_awaited = |busy: &&BusySlot| matches!(busy.work, SlotWork::Run(_)) && !busy.left.is_zero();
     let last_run = running.iter().filter(is_awaited).map(|busy| busy.left).max();
     let waits_for_runs = !fits(train + train) && last_run.is_some_and(|left| fits(left + train));
 
     let busy: BTreeSet<u32> = running.iter().map(|busy| busy.slot).collect();
     let mut free: Vec<u32> = (0..layout.slots).filter(|slot| !busy.contains(slot)).collect();
-    let runs = |trial: &Trial| running.iter().any(|busy| matches!(&busy.work, Work::Trial(it) if it == trial));
+    let runs = |trial: &Trial| running.iter().any(|busy| matches!(&busy.work, SlotWork::Trial(it) if it == trial));
     let mut starts = Vec::new();
     let checked = running.iter().find_map(|busy| busy.work.check());
     let begins = check_due.filter(|reason| checked.is_none() && situation.may_check(*reason));
     if let Some(reason) = begins
         && !free.is_empty()
     {
-        starts.push(Start { slot: free.remove(0), work: Work::Check(reason) });
+        starts.push(Start { slot: free.remove(0), work: SlotWork::Check(reason) });
     }
     // Whatever starts beside a check after crashes might crash for the same cause.
     let is_alone = checked.or(begins).is_some_and(CheckReason::holds_up_others);
@@ -291,21 +291,21 @@ pub fn schedule(situation: &Situation) -> Plan {
         let wanted: Vec<&Trial> = trials.iter().filter(|trial| is_in_time && !runs(trial)).collect();
         let taken = wanted.len().min(free.len());
         let started = wanted.into_iter().zip(free.drain(..taken));
-        starts.extend(started.map(|(trial, slot)| Start { slot, work: Work::Trial(trial.clone()) }));
+        starts.extend(started.map(|(trial, slot)| Start { slot, work: SlotWork::Trial(trial.clone()) }));
     }
-    let ready = || attempts.iter().filter(|attempt| attempt.place == Place::Ready);
+    let ready = || attempts.iter().filter(|attempt| attempt.place == AttemptPlace::Ready);
     let mut ready_left = ready().count();
     if matches!(demand, Demand::New | Demand::Started | Demand::Open) && fits(situation.new_run()) {
         let before = starts.len();
         let taken = ready_left.min(free.len());
         let runs = ready().zip(free.drain(..taken));
-        starts.extend(runs.map(|(attempt, slot)| Start { slot, work: Work::Run(attempt.id) }));
+        starts.extend(runs.map(|(attempt, slot)| Start { slot, work: SlotWork::Run(attempt.id) }));
         ready_left -= starts.len() - before;
     }
 
     let (calls, bar) = situation.calls(demand, free.len(), ready_left);
-    let is_overtaken = |busy: &&Running| matches!(&busy.work, Work::Trial(trial) if !trials.contains(trial));
-    Plan {
+    let is_overtaken = |busy: &&BusySlot| matches!(&busy.work, SlotWork::Trial(trial) if !trials.contains(trial));
+    Starts {
         stops: running.iter().filter(is_overtaken).map(|busy| busy.slot).collect(),
         starts,
         calls,
@@ -322,40 +322,40 @@ pub fn most_calls(layout: &Layout) -> u32 {
 }
 
 /// The most agents that may work at a time.
-pub fn call_limit(layout: Capacity, expected: Expected) -> u32 {
+pub fn call_limit(layout: Capacity, expected: Durations) -> u32 {
     layout.calls.unwrap_or_else(|| calls_that_feed(layout, expected))
 }
 
 /// Returns whether slots wait for agents although no more agents may work: calls are the bottleneck. False while a
 /// duration is unknown.
-pub fn calls_are_short(layout: Capacity, expected: Expected) -> bool {
+pub fn calls_are_short(layout: Capacity, expected: Durations) -> bool {
     agents_needed(layout, expected).is_some_and(|needed| needed > f64::from(call_limit(layout, expected)))
 }
 
 /// The number of agents that keeps the slots fed, at most 4. Before both durations are known, it is one for each
 /// proposal that may be needed.
-pub fn calls_that_feed(layout: Capacity, expected: Expected) -> u32 {
+pub fn calls_that_feed(layout: Capacity, expected: Durations) -> u32 {
     let most = layout.slots.saturating_add(layout.ahead).min(MOST_CALLS);
     // One more than are busy on average: call times vary. A float becomes an integer by saturation.
     agents_needed(layout, expected).map_or(most, |needed| (needed as u32).saturating_add(1).min(most))
 }
 
 /// The mean number of busy agents if no slot waits; `None` if a duration is unknown.
-fn agents_needed(layout: Capacity, expected: Expected) -> Option<f64> {
+fn agents_needed(layout: Capacity, expected: Durations) -> Option<f64> {
     let (run, call) = (expected.run.as_secs_f64(), expected.call.as_secs_f64());
     (run > 0.0 && call > 0.0).then(|| f64::from(layout.slots) * call / run)
 }
 
-fn seat_of(place: Place) -> Option<u32> {
+fn seat_of(place: AttemptPlace) -> Option<u32> {
     match place {
-        Place::Seat(seat) => Some(seat),
+        AttemptPlace::Seat(seat) => Some(seat),
         _ => None,
     }
 }
 
 /// An attempt that is open when the loop ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Left {
+pub struct OpenAtEnd {
     /// The journal's step.
     pub phase: Phase,
     /// True for a run that waiting winners need, false for an experiment of its own.
@@ -388,7 +388,7 @@ pub enum Shelved {
 }
 
 /// Decides what to do with an attempt when the loop ends. Those with an active run, and winners, stay open.
-pub fn shelve(left: Left) -> Shelved {
+pub fn shelve(left: OpenAtEnd) -> Shelved {
     match left.phase {
         // It is no experiment, whatever was measured of it.
         Phase::Proposing | Phase::Committing if left.is_trial => Shelved::Closed,
@@ -407,24 +407,24 @@ mod shelving_tests {
 
     #[test]
     fn what_was_measured_is_recorded_when_the_loop_ends_and_what_was_proposed_becomes_an_idea() {
-        let draft = |left| Left { has_draft: true, ..left };
-        let asked = |left| Left { is_asked: true, ..left };
-        let no_commit = |left| Left { has_commit: false, ..left };
+        let draft = |left| OpenAtEnd { has_draft: true, ..left };
+        let asked = |left| OpenAtEnd { is_asked: true, ..left };
+        let no_commit = |left| OpenAtEnd { has_commit: false, ..left };
         for (left, shelved) in [
             (no_commit(left_in(Phase::Proposing)), Shelved::Closed),
             (asked(left_in(Phase::Proposing)), Shelved::Idea),
             (no_commit(draft(left_in(Phase::Proposing))), Shelved::Recorded),
             (asked(draft(left_in(Phase::Proposing))), Shelved::Recorded),
-            (Left { is_sound: true, ..asked(draft(left_in(Phase::Proposing))) }, Shelved::Waits),
+            (OpenAtEnd { is_sound: true, ..asked(draft(left_in(Phase::Proposing))) }, Shelved::Waits),
             (left_in(Phase::Committing), Shelved::Idea),
             (draft(left_in(Phase::Committing)), Shelved::Recorded),
-            (Left { is_queued: true, ..left_in(Phase::Committing) }, Shelved::Stays),
-            (Left { is_queued: true, ..left_in(Phase::Proposing) }, Shelved::Idea),
-            (Left { is_queued: true, ..draft(left_in(Phase::Committing)) }, Shelved::Recorded),
-            (Left { is_queued: true, is_trial: true, ..left_in(Phase::Committing) }, Shelved::Closed),
-            (Left { is_trial: true, ..left_in(Phase::Committing) }, Shelved::Closed),
-            (Left { is_trial: true, ..draft(left_in(Phase::Committing)) }, Shelved::Closed),
-            (Left { is_trial: true, ..draft(left_in(Phase::Proposing)) }, Shelved::Closed),
+            (OpenAtEnd { is_queued: true, ..left_in(Phase::Committing) }, Shelved::Stays),
+            (OpenAtEnd { is_queued: true, ..left_in(Phase::Proposing) }, Shelved::Idea),
+            (OpenAtEnd { is_queued: true, ..draft(left_in(Phase::Committing)) }, Shelved::Recorded),
+            (OpenAtEnd { is_queued: true, is_trial: true, ..left_in(Phase::Committing) }, Shelved::Closed),
+            (OpenAtEnd { is_trial: true, ..left_in(Phase::Committing) }, Shelved::Closed),
+            (OpenAtEnd { is_trial: true, ..draft(left_in(Phase::Committing)) }, Shelved::Closed),
+            (OpenAtEnd { is_trial: true, ..draft(left_in(Phase::Proposing)) }, Shelved::Closed),
             (draft(left_in(Phase::Waiting)), Shelved::Stays),
             (left_in(Phase::Running), Shelved::Stays),
         ] {
@@ -432,8 +432,8 @@ mod shelving_tests {
         }
     }
 
-    fn left_in(phase: Phase) -> Left {
-        Left {
+    fn left_in(phase: Phase) -> OpenAtEnd {
+        OpenAtEnd {
             phase,
             is_trial: false,
             has_commit: true,

@@ -25,7 +25,7 @@ pub fn course(contract: &Contract, history: &History) -> Option<StopReason> {
     if contract.stop_rules.is_empty() {
         return None;
     }
-    let course = Course::of(contract, history);
+    let course = RuleData::of(contract, history);
     let newest = course.experiments.iter().rev().find_map(|(_, number)| number.as_ref());
     let own = |target: &Target| target.value(newest);
     contract.stop_rules.iter().find_map(|rule| match rule {
@@ -37,7 +37,7 @@ pub fn course(contract: &Contract, history: &History) -> Option<StopReason> {
 }
 
 /// The data that the rules read.
-struct Course<'a> {
+struct RuleData<'a> {
     contract: &'a Contract,
     /// The name of the number.
     name: String,
@@ -67,8 +67,8 @@ fn slope(numbers: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| products / squares)
 }
 
-impl<'a> Course<'a> {
-    fn of(contract: &'a Contract, history: &'a History) -> Course<'a> {
+impl<'a> RuleData<'a> {
+    fn of(contract: &'a Contract, history: &'a History) -> RuleData<'a> {
         let name = contract.metric.name.clone();
         if contract.artifact().is_none() {
             let number = |record: &'a Record| (record, record.metric.number());
@@ -76,7 +76,7 @@ impl<'a> Course<'a> {
             // Below a threshold nothing is kept, however much better it gets.
             let best = if contract.keep_above.is_some() { history.best_measured() } else { history.best_kept_record() };
             let best = best.and_then(|best| Some((best.id, best.metric.number()?, best.sequence())));
-            return Course { contract, name, experiments, best, artifact: None };
+            return RuleData { contract, name, experiments, best, artifact: None };
         }
         let points = artifact_course(contract, history);
         let mut artifact = None;
@@ -92,7 +92,7 @@ impl<'a> Course<'a> {
             artifact = point.filter(|_| number.is_some()).or(artifact);
             experiments.push((record, number));
         }
-        Course { contract, name: artifact_metric(&name), experiments, best, artifact }
+        RuleData { contract, name: artifact_metric(&name), experiments, best, artifact }
     }
 
     /// The numbers, without experiments that have none.

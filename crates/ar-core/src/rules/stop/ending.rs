@@ -87,7 +87,7 @@ const NEWEST: usize = 9;
 
 /// The end of a loop's invocation: the time left, and the reason.
 #[derive(Debug, Clone, PartialEq)]
-pub struct End {
+pub struct LoopEnd {
     /// The time left; zero if it has passed.
     pub left: Duration,
     /// The reason for the stop.
@@ -101,12 +101,12 @@ pub fn nearest_end(
     budget: Option<Duration>,
     until: Option<Duration>,
     elapsed: Duration,
-) -> Option<End> {
+) -> Option<LoopEnd> {
     let reason = |length: Duration| StopReason::Budget { seconds: length.as_secs_f64() };
     let budget = budget.zip(contract.budget).map(|(after, length)| (after, reason(length)));
     let until = until.zip(contract.until).map(|(after, time)| (after, StopReason::Until { time }));
     let (after, reason) = [budget, until].into_iter().flatten().min_by_key(|(after, _)| *after)?;
-    Some(End { left: after.saturating_sub(elapsed), reason })
+    Some(LoopEnd { left: after.saturating_sub(elapsed), reason })
 }
 
 /// The time that an invocation of such ends keeps to verify what its night kept, at most half of the night; none without
@@ -135,8 +135,8 @@ pub fn is_verified_after(reason: &StopReason) -> bool {
 }
 
 /// The reason not to start anything that takes `needed`, if there is one.
-pub fn stop_for_time(end: Option<&End>, needed: Duration) -> Option<StopReason> {
-    let End { left, reason } = end?;
+pub fn stop_for_time(end: Option<&LoopEnd>, needed: Duration) -> Option<StopReason> {
+    let LoopEnd { left, reason } = end?;
     if left.is_zero() {
         return Some(reason.clone());
     }
@@ -145,7 +145,7 @@ pub fn stop_for_time(end: Option<&End>, needed: Duration) -> Option<StopReason> 
 }
 
 /// The reason not to start another experiment, if there is one.
-pub fn stop_before_experiment(end: Option<&End>, history: &History) -> Option<StopReason> {
+pub fn stop_before_experiment(end: Option<&LoopEnd>, history: &History) -> Option<StopReason> {
     stop_for_time(end, expected_call(history) + expected_run(history))
 }
 
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn nothing_starts_that_cannot_end() {
-        let end = |left| End { left: Duration::from_secs(left), reason: StopReason::Budget { seconds: 60.0 } };
+        let end = |left| LoopEnd { left: Duration::from_secs(left), reason: StopReason::Budget { seconds: 60.0 } };
         let minute = Duration::from_secs(60);
         assert_eq!(stop_for_time(None, minute), None);
         assert_eq!(stop_for_time(Some(&end(60)), minute), None);

@@ -10,7 +10,7 @@ mod spending;
 
 pub use course_rules::course;
 pub use ending::{
-    End, StopFacts, expected_call, expected_run, idle_limit, is_verified_after, kept_to_verify, nearest_end,
+    LoopEnd, StopFacts, expected_call, expected_run, idle_limit, is_verified_after, kept_to_verify, nearest_end,
     reached_goal, stop_before_experiment, stop_before_next, stop_for_time, verified_without_end,
 };
 pub use ladder::LadderState;
