@@ -415,6 +415,7 @@ mod tests {
         let path = folder.path().join(SETTINGS_FILE);
         let command = super::super::args::program();
         let run = command.find_subcommand("run").unwrap();
+        let template = super::super::init::settings_text(&Asked::default());
         for setting in settings() {
             let key = setting.key;
             let flag = run.get_arguments().find(|argument| argument.get_long() == Some(key)).unwrap();
@@ -430,6 +431,8 @@ mod tests {
             fs::write(&path, format!("{} = {}\n", setting.file_key(), setting.toml(&asked).unwrap())).unwrap();
             assert_eq!((setting.asked)(&from_file(&path).unwrap()), values, "{key}");
             assert!(!setting.help.ends_with('.'), "{key}");
+            let is_listed = |(name, help)| template.contains(&format!("#   {name}: {help}\n"));
+            assert!((setting.choices)().into_iter().all(is_listed), "{key}");
             let direction = if key == "lower" { Direction::Higher } else { Direction::Lower };
             let metric = MetricSpec { name: "m".into(), direction, source: MetricSource::Log };
             let start = CommitId::new("1a2b3c4d5e6f");

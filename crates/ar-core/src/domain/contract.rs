@@ -178,6 +178,16 @@ mod tests {
     }
 
     #[test]
+    fn a_cap_of_the_night_or_of_all_nights_ends_a_loop_and_a_pause_does_not() {
+        let of_night = Contract { max_experiments: Some(0), ..contract() };
+        let mut of_all = contract();
+        of_all.caps.session_max_cost = Some(1.0);
+        let mut others = Contract { unattended: true, ..contract() };
+        others.caps.agent_rounds = Some(3);
+        assert_eq!([&of_night, &of_all, &others, &contract()].map(Contract::ends_loop), [true, true, false, false]);
+    }
+
+    #[test]
     fn a_contract_names_its_walls_unless_they_are_those_of_contracts_without_the_setting() {
         let stored = |contract: &Contract| serde_json::to_string(contract).unwrap();
         let read = |text: &str| serde_json::from_str::<Contract>(text).unwrap();
