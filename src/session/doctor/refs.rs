@@ -15,7 +15,7 @@ use crate::session::attempt::review_tree;
 use crate::session::errors::{BranchError, SessionError};
 use crate::session::files::{is_behind_wall, record_id};
 use crate::session::plan::unrecorded_tip;
-use crate::session::view::{NOTES, RATINGS};
+use crate::session::view::NOTES;
 use crate::state::Journal;
 
 /// The object that a torn ref named, where that is known: a branch is at the incumbent, and a record left its tag object
@@ -37,7 +37,11 @@ pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<Difference> {
     let differences = |found: Vec<Finding>| found.into_iter().map(Difference::from).collect();
     let mut found = broken(facts);
     found.extend(missing(facts).into_iter().map(Difference::from));
-    for checked in [branch(repo, facts), saved(repo, facts).map(differences), Ok(differences(notes(repo, facts)))] {
+    for checked in [
+        branch(repo, facts),
+        saved(repo, facts).map(differences),
+        Ok(differences(notes(repo, facts).into_iter().collect())),
+    ] {
         found.extend(checked.unwrap_or_else(|error| vec![finding_of(Area::Refs, &error).into()]));
     }
     if found.is_empty() {
@@ -54,16 +58,13 @@ pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<Difference> {
     found
 }
 
-/// Reports unreadable notes and ratings of the user. Nothing else depends on them.
-fn notes(repo: &Repo, facts: &Facts) -> Vec<Finding> {
-    let commits: Vec<_> = facts.history().records().iter().map(|record| &record.commit).collect();
-    let finding = |(name, kept): (&str, &str)| {
-        let error = Notes::new(&repo.refs, name).on(commits.iter().copied()).err()?;
-        let what = format!("cannot read the {kept}: {}", with_causes(&error));
-        let hint = format!("drop them with `git update-ref -d {name}`; `git fsck --unreachable` finds their content");
-        Some(Finding::error(Area::Refs, what).hint(hint))
-    };
-    [(NOTES, "notes on experiments"), (RATINGS, "ratings of sessions")].into_iter().filter_map(finding).collect()
+/// Reports unreadable notes of the user. Nothing else depends on them.
+fn notes(repo: &Repo, facts: &Facts) -> Option<Finding> {
+    let commits = facts.history().records().iter().map(|record| &record.commit);
+    let error = Notes::new(&repo.refs, NOTES).on(commits).err()?;
+    let what = format!("cannot read the notes on experiments: {}", with_causes(&error));
+    let hint = format!("drop them with `git update-ref -d {NOTES}`; `git fsck --unreachable` finds their content");
+    Some(Finding::error(Area::Refs, what).hint(hint))
 }
 
 /// Looks at what is left of a session that has neither terms nor records: its branch, and what it saved.

@@ -3,6 +3,6 @@
 mod session_view;
 mod status;
 
-pub(crate) use session_view::{NOTES, RATINGS};
+pub(crate) use session_view::NOTES;
 pub use session_view::{SavedArtifacts, SessionView, rating};
 pub(crate) use status::StatusReader;

@@ -396,9 +396,6 @@ impl SessionView {
     }
 }
 
-/// The ref of the notes that held ratings before: `git log --notes=autoresearch-ratings` shows them.
-pub(crate) const RATINGS: &str = "refs/notes/autoresearch-ratings";
-
 /// The file of a research session whose `type` says which sessions are rated for the same.
 const RESEARCH_TERMS: &str = "research.toml";
 
@@ -414,7 +411,7 @@ impl SessionView {
     pub fn rate(&self, value: f64, clock: Clock) -> Result<Option<Rating>, SessionError> {
         let contract = self.contract.as_ref().ok_or_else(|| self.no_contract())?;
         let rating = Rating { value, at: clock.now(), by: self.repo.committer_name()? };
-        let before = rating_of(&self.repo, &self.tag, &contract.start, &read_ratings()?)?;
+        let before = rating_of(&self.tag, &contract.start, &read_ratings()?);
         let axes = match &contract.composite {
             Some(composite) => {
                 let likeness = likeness(&self.repo, contract, composite)?;
@@ -469,7 +466,7 @@ impl SessionView {
     fn one_of(&self, tag: &Tag, own: &Likeness, ratings: &[RatedLine]) -> Result<One, SessionError> {
         let repo = &self.repo;
         let Some(contract) = stored_contract(repo, tag)? else { return Ok(One::Other(false)) };
-        let rating = rating_of(repo, tag, &contract.start, ratings)?;
+        let rating = rating_of(tag, &contract.start, ratings);
         let Some(composite) = &contract.composite else { return Ok(One::Other(rating.is_some())) };
         if likeness(repo, &contract, composite)? != *own {
             return Ok(One::Other(rating.is_some()));
@@ -500,17 +497,11 @@ enum One {
 pub fn rating(repo: &Repo, tag: &Tag) -> Result<Option<Rating>, SessionError> {
     let contract = stored_contract(repo, tag)?;
     let ratings = read_ratings()?;
-    Ok(contract.map(|contract| rating_of(repo, tag, &contract.start, &ratings)).transpose()?.flatten())
+    Ok(contract.and_then(|contract| rating_of(tag, &contract.start, &ratings)))
 }
 
-/// The newest rating of a session; it may stand in a note, where they were kept before.
-fn rating_of(repo: &Repo, tag: &Tag, start: &CommitId, ratings: &[RatedLine]) -> Result<Option<Rating>, SessionError> {
-    let stored = ratings.iter().find(|line| line.is_of(tag, start)).map(|line| line.rating.clone());
-    if stored.is_some() {
-        return Ok(stored);
-    }
-    let notes = Notes::new(&repo.refs, RATINGS).on([start])?;
-    Ok(notes.get(start).and_then(|text| Rating::read(text, tag)))
+fn rating_of(tag: &Tag, start: &CommitId, ratings: &[RatedLine]) -> Option<Rating> {
+    ratings.iter().find(|line| line.is_of(tag, start)).map(|line| line.rating.clone())
 }
 
 fn likeness(repo: &Repo, contract: &Contract, composite: &Composite) -> Result<Likeness, SessionError> {

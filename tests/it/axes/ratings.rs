@@ -88,19 +88,6 @@ fn a_rating_is_the_users_and_stands_in_the_state_folder() {
     refused(&["twim"], 1, &["hint: did you mean twin?"]);
     refused(&["S1", "0.8"], 2, &["`S1` is not a tag", "hint: "]);
     assert_eq!(ar(&repo, ["rate", "--format", "json"]).ok().json(), listed, "nothing was written");
-
-    // Where a session has none there, notes of before count; those that git cannot read are told of.
-    let start_of_s0 = repo.git(["rev-parse", "main~1"]);
-    let note =
-        ["notes", "--ref=autoresearch-ratings", "add", "-m", "2026-11-19T22:00:00.000Z s0 Ada: 0.3", &start_of_s0];
-    repo.git(note);
-    let former = ar(&repo, ["rate", "s0", "--format", "json"]).ok().json()["sessions"][0]["rating"].clone();
-    assert_eq!((&former["value"], &former["by"]), (&json!(0.3), &json!("Ada")), "{former}");
-    repo.git(["update-ref", "refs/notes/autoresearch-ratings", &repo.git(["hash-object", "-w", "axes"])]);
-    refused(&["s0"], 1, &["hint: "]);
-    let said = ar(&repo, ["doctor", "s1"]).exits(1).stdout;
-    assert!(said.contains("cannot read the ratings of sessions: "), "{said}");
-    ar(&repo, ["report", "s1"]).ok();
 }
 
 #[test]
