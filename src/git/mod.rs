@@ -1,7 +1,7 @@
 //! Everything gix: open, snapshot, commit, restore, records, diff.
 //!
-//! This module reads and writes one git repository. It calls the git program for what an agent's folder holds alone. No type of gix appears in a public
-//! signature: objects are named in hexadecimal, paths are [`std::path::Path`] relative to the root of the working tree,
+//! This module reads and writes one git repository. It calls the git program only for what an agent's folder holds. No type
+//! of gix appears in a public signature: objects are named in hexadecimal, paths are [`std::path::Path`] relative to the root of the working tree,
 //! and any file name works. The purpose of a commit (experiments, outcomes, sessions) is unknown here.
 //!
 //! [`Repo`] opens a repository and hands out its parts. Each part alone writes what it owns:
@@ -16,10 +16,8 @@
 //! Every function that returns success after writing objects, refs or the index has synced them to disk, file and
 //! folder, but for what [`Repo::defer_syncs`] puts off; gix itself syncs nothing.
 
-mod command;
 mod error;
 mod index;
-mod lock_file;
 mod objects;
 mod path;
 mod programs;
@@ -29,14 +27,14 @@ mod settings;
 mod sync;
 mod working_tree;
 
-pub use command::GitProgram;
 pub use error::{Cause, GitError, Result};
 pub use index::{Index, LeftLocks};
-pub use lock_file::LockOwner;
 pub use objects::{
     ChangeKind, ChangedPath, Checked, Diff, EntryKind, Header, Merged, MergedTree, ObjectChecker, Objects, Stored,
     TagObject,
 };
+pub use programs::GitProgram;
+pub use sync::LockOwner;
 
 pub use programs::{Cut, Program, Programs, WAY_BACK};
 pub use refs::{BrokenRef, Head, HeadTarget, Notes, PreparedRecord, Refs};

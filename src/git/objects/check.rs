@@ -9,8 +9,7 @@ use std::time::Instant;
 use gix::ObjectId;
 use gix::objs::{CommitRefIter, Data, FindExt, Kind, TreeRefIter};
 
-use super::afresh::read_of_store;
-use super::store::Objects;
+use super::store::{Objects, read_of_store};
 use crate::domain::{CommitId, with_causes};
 use crate::git::error::During;
 use crate::git::path::object_id;

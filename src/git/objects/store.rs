@@ -3,9 +3,16 @@
 //! `git gc --prune=now` deletes what no ref leads to at the moment in which it looks, also an object whose ref is placed a
 //! moment later. So what is written stays in memory: reads find it there, and [`Objects::rewrite_lost`] writes it again where it
 //! is gone from the disk.
+//!
+//! An open store of gix knows the packs that it listed last, and can miss an object that is in a pack of a moment later. So a
+//! read that misses an object is repeated in a store opened afresh. While packs change, that is repeated, too.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::fs::{self, File};
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::fs;
+use std::fs::File;
 use std::io::{Read, Seek, copy};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -16,20 +23,21 @@ use std::time::{Duration, Instant, SystemTime};
 use gix::ObjectId;
 use gix::bstr::ByteSlice;
 use gix::objs::{Exists, Find, Kind, Write, WriteTo};
-use gix::odb::loose;
+use gix::odb::{Handle, loose};
 use gix::zlib::Compression;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use super::held::{Held, Place};
 use crate::fs::{Unsynced, read_regular};
 use crate::git::error::{At, During, Result};
 use crate::git::path::parse_id;
 use crate::git::programs::Programs;
-use crate::git::sync::{self, Syncs};
+use crate::git::sync;
+use crate::git::sync::Syncs;
 
 /// The most tries of a write, and the pause between two.
 const TRIES: u32 = 5;
+
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Longest wait for a `git gc` at the end.
@@ -130,7 +138,7 @@ impl Objects {
     }
 
     /// Returns the objects on the disk alone. Objects written through it are not held.
-    pub(super) fn on_disk(&self) -> &gix::odb::Handle {
+    pub(super) fn on_disk(&self) -> &Handle {
         &self.gix.objects
     }
 
@@ -330,11 +338,193 @@ fn persistently<T, E>(mut write: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     write()
 }
 
+/// The size in bytes up to which an object is held in memory; of a larger one the file is held open.
+const SMALL: usize = 1 << 20;
+
+/// The most bytes held in memory, and the most files held open.
+const IN_MEMORY: usize = 16 << 20;
+
+const OPEN: usize = 64;
+
+/// An object is held for so many experiments and for at least so long, because a `git gc` may take longer than short
+/// experiments. Above `AT_MOST` objects, the time no longer counts.
+const EXPERIMENTS: u64 = 2;
+
+const AT_LEAST: Duration = Duration::from_secs(60);
+
+const AT_MOST: usize = 512;
+
+/// The objects that are held.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    objects: HashMap<ObjectId, HeldObject>,
+    in_memory: usize,
+    experiment: u64,
+}
+
+/// The place of a held object.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// In memory, with its size in bytes.
+    Memory(usize),
+    /// In a file that is open, whatever becomes of its name.
+    Open(File),
+}
+
+#[derive(Debug)]
+struct HeldObject {
+    place: Place,
+    experiment: u64,
+    since: Instant,
+}
+
+impl Held {
+    /// Returns whether an object is held.
+    pub(super) fn has(&self, id: ObjectId) -> bool {
+        self.objects.contains_key(&id)
+    }
+
+    /// Returns whether a file of that size is small enough to be held in memory.
+    pub(super) fn is_small(size: u64) -> bool {
+        size <= SMALL as u64
+    }
+
+    /// Returns whether memory has room for so many bytes.
+    pub(super) fn has_room(&self, size: usize) -> bool {
+        size <= SMALL && self.in_memory + size <= IN_MEMORY
+    }
+
+    /// Returns whether one more file may be open.
+    pub(super) fn may_open(&self) -> bool {
+        self.objects.values().filter(|object| matches!(object.place, Place::Open(_))).count() < OPEN
+    }
+
+    /// Adds an object; returns true if it is new. An object that is written again belongs to the current experiment.
+    pub(super) fn add(&mut self, id: ObjectId, place: Place) -> bool {
+        let (experiment, since) = (self.experiment, Instant::now());
+        if let Some(object) = self.objects.get_mut(&id) {
+            (object.experiment, object.since) = (experiment, since);
+            return false;
+        }
+        if let Place::Memory(size) = place {
+            self.in_memory += size;
+        }
+        self.objects.insert(id, HeldObject { place, experiment, since });
+        true
+    }
+
+    /// The objects of the experiment that is open, or of `all`.
+    pub(super) fn recent(&mut self, all: bool) -> impl Iterator<Item = (ObjectId, &mut Place)> {
+        let first = if all { 0 } else { self.experiment };
+        let meant = self.objects.iter_mut().filter(move |(_, object)| object.experiment >= first);
+        meant.map(|(id, object)| (*id, &mut object.place))
+    }
+
+    /// The next experiment begins: drops what is old, the oldest first, and returns it.
+    pub(super) fn next(&mut self) -> HashSet<ObjectId> {
+        self.experiment += 1;
+        let is_old = |object: &HeldObject| object.experiment + EXPERIMENTS < self.experiment;
+        let old = self.objects.iter().filter(|(_, object)| is_old(object));
+        let mut old: Vec<(Instant, ObjectId)> = old.map(|(id, object)| (object.since, *id)).collect();
+        old.sort();
+        let mut dropped = HashSet::new();
+        for (since, id) in old {
+            if self.objects.len() > AT_MOST || since.elapsed() >= AT_LEAST {
+                if let Some(HeldObject { place: Place::Memory(size), .. }) = self.objects.remove(&id) {
+                    self.in_memory -= size;
+                }
+                dropped.insert(id);
+            }
+        }
+        dropped
+    }
+}
+
+/// The first pause before a read is repeated, each further one being twice as long, and all of them together.
+const FIRST: Duration = Duration::from_millis(5);
+
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Objects {
+    /// Reads objects through gix, again in a store opened afresh where it misses one.
+    pub(in crate::git) fn read<T>(&self, read: impl Fn(&gix::Repository) -> Result<T>) -> Result<T> {
+        read_of_repository(&self.gix, read)
+    }
+}
+
+/// Reads objects of a repository. If the store misses one, reads again in a fresh store. Objects in the memory of the first
+/// store stay there.
+pub(in crate::git) fn read_of_repository<T>(
+    gix: &gix::Repository,
+    read: impl Fn(&gix::Repository) -> Result<T>,
+) -> Result<T> {
+    let afresh = || {
+        let mut afresh = gix::Repository::clone(gix);
+        *afresh.objects = open_afresh(&gix.objects)?;
+        Ok(afresh)
+    };
+    read_persistently(&place(&gix.objects), gix, afresh, read)
+}
+
+/// Does the same with a store alone.
+pub(super) fn read_of_store<T>(store: &Handle, read: impl FnMut(&Handle) -> Result<T>) -> Result<T> {
+    read_persistently(&place(store), store, || open_afresh(store), read)
+}
+
+/// The folder of a store. A linked working tree's path to it leads through the folder of the tree under `.git/worktrees`, which
+/// an agent may delete.
+fn place(store: &Handle) -> PathBuf {
+    let path = store.store_ref().path();
+    gix::path::normalize(Cow::Borrowed(path), Path::new("")).map_or_else(|| path.to_owned(), Cow::into_owned)
+}
+
+fn open_afresh(store: &Handle) -> Result<Handle> {
+    let hash = store.store_ref().object_hash();
+    let mut afresh = gix::odb::at(place(store), hash).during("opening the objects of the repository")?;
+    afresh.ignore_replacements = store.ignore_replacements;
+    Ok(afresh)
+}
+
+/// Reads in `known`, and after a miss in what `afresh` opens, until the packs stayed the same meanwhile or time is up.
+fn read_persistently<S, T>(
+    objects: &Path,
+    known: &S,
+    afresh: impl Fn() -> Result<S>,
+    mut read: impl FnMut(&S) -> Result<T>,
+) -> Result<T> {
+    let mut found = read(known);
+    let (mut pause, mut waited) = (FIRST, Duration::ZERO);
+    while found.as_ref().is_err_and(|error| error.is_miss()) {
+        let before = packs(objects);
+        found = read(&afresh()?);
+        if waited >= PATIENCE || (before.is_some() && before == packs(objects)) {
+            break;
+        }
+        sleep(pause);
+        (pause, waited) = (pause * 2, waited + pause);
+    }
+    found
+}
+
+/// The names and times of all packs.
+fn packs(objects: &Path) -> Option<Vec<(OsString, SystemTime)>> {
+    let entries = fs::read_dir(objects.join("pack")).ok()?;
+    let mut packs: Vec<_> = entries
+        .map(|entry| entry.and_then(|entry| Ok((entry.file_name(), entry.metadata()?.modified()?))))
+        .collect::<Result<_, _>>()
+        .ok()?;
+    packs.sort();
+    Some(packs)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::fs;
     use std::process::{Command, id};
 
-    use super::is_running;
+    use super::{is_running, read_persistently};
+    use crate::git::error::{During, Result};
 
     #[test]
     fn only_a_collector_that_lives_on_this_host_is_running() {
@@ -348,5 +538,48 @@ mod tests {
         for odd in ["", "here", "0 here", "-1 here", "x here", "99999999999 here"] {
             assert!(!is_running(odd.as_bytes(), "here"), "{odd}");
         }
+    }
+
+    fn miss() -> Result<()> {
+        Err(gix::error::not_found("an object")).during("reading")
+    }
+
+    #[test]
+    fn a_miss_is_repeated_afresh_while_packs_change_and_only_then() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("pack")).unwrap();
+        let reads = Cell::new(0);
+        let replaced = |until: u32| {
+            reads.set(0);
+            read_persistently(
+                dir.path(),
+                &false,
+                || Ok(true),
+                |is_afresh| {
+                    reads.set(reads.get() + 1);
+                    assert_eq!(*is_afresh, reads.get() > 1);
+                    if reads.get() <= until {
+                        fs::write(dir.path().join("pack").join(format!("{}.pack", reads.get())), "").unwrap();
+                    }
+                    if reads.get() > 4 { Ok(()) } else { miss() }
+                },
+            )
+        };
+        assert!(replaced(5).is_ok(), "found once packs were replaced");
+        assert_eq!(reads.get(), 5);
+        assert!(replaced(0).is_err(), "missing for good");
+        assert_eq!(reads.get(), 2, "without a pause");
+        reads.set(0);
+        let other = read_persistently(
+            dir.path(),
+            &(),
+            || Ok(()),
+            |()| {
+                reads.set(reads.get() + 1);
+                Err::<(), _>(std::io::Error::other("other")).during("reading")
+            },
+        );
+        assert!(other.is_err());
+        assert_eq!(reads.get(), 1, "another failure is no miss");
     }
 }

@@ -9,14 +9,13 @@ use gix::lock::Marker;
 use gix::lock::acquire::Fail;
 use gix::refs::{FullName, Target};
 
-use super::guard::RefGuard;
+use super::damage::RefGuard;
 use super::store::{LOCK_WAIT, PAUSE, Refs, TRIES};
 use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::{FileStamp, if_exists, read_regular};
 use crate::git::error::{At, During, GitError, Result};
-use crate::git::lock_file::lock_path;
-use crate::git::sync::{self, replace_file};
+use crate::git::sync::{self, lock_path, replace_file};
 
 /// The first line of packed refs in which each annotated tag is followed by the object that it is on, as git writes it.
 const HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";

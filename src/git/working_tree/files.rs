@@ -1,29 +1,32 @@
-//! Files of the working tree: reading them as git would store them, and writing them as git would check them out.
+//! Files of the working tree: reading them as git would store them, and writing them as git would check them out, through
+//! the filters that the configuration and the attribute files name.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use gix::bstr::{BStr, ByteSlice};
+use gix::attrs::StateRef;
+use gix::attrs::search::Outcome;
+use gix::bstr::{BStr, BString, ByteSlice};
 use gix::filter::plumbing::driver::apply::Delay;
 use gix::filter::plumbing::pipeline::convert::{ToGitOutcome, ToWorktreeOutcome, to_worktree};
+use gix::index::State;
 use gix::index::entry::{Mode, Stage, Stat};
-use gix::index::{State, fs::Metadata};
+use gix::index::fs::Metadata;
 use gix::objs::Kind;
 use gix::worktree::Stack;
 use gix::worktree::stack::state::attributes::Source;
 
-use super::filters::Filters;
 use super::pinned::PinnedFilters;
 use super::tree::WorkingTree;
-use crate::fs::{absent, in_writable_folder};
+use crate::fs::{absent, in_writable_folder, read_regular};
 use crate::git::error::{At, During, GitError, Result};
 use crate::git::index::stat_of;
 use crate::git::objects::Version;
-use crate::git::path::{self, TEMPORARY, lstat, permissions};
-use crate::git::programs::Call;
-use crate::git::programs::Program;
+use crate::git::path;
+use crate::git::path::{TEMPORARY, lstat, permissions, to_path};
+use crate::git::programs::{Call, Program};
 
 /// The size in bytes up to which a file is read into memory and becomes part of a commit: 100 MiB, what GitHub accepts
 /// in a push.
@@ -144,7 +147,7 @@ impl<'repo> Files<'repo> {
     pub(super) fn read(&mut self, relative: &BStr, index: &State) -> Result<OnDisk> {
         let root = &self.tree.root;
         let Some(meta) = lstat(root, relative)? else { return Ok(OnDisk::Absent) };
-        let native = path::to_path(relative);
+        let native = to_path(relative);
         let full = root.join(&native);
         let tracked = index.entry_by_path(relative).map(|entry| entry.mode);
         let (mode, blob, raw) = if meta.is_symlink() {
@@ -186,7 +189,7 @@ impl<'repo> Files<'repo> {
             Err(error) if error.is_unreadable() => {
                 let is_executable =
                     index.entry_by_path(relative).is_some_and(|entry| entry.mode == Mode::FILE_EXECUTABLE);
-                let full = self.tree.root.join(path::to_path(relative));
+                let full = self.tree.root.join(to_path(relative));
                 fs::set_permissions(&full, permissions(is_executable)).at("reading", &full)?;
                 self.read(relative, index)
             }
@@ -232,7 +235,7 @@ impl<'repo> Files<'repo> {
     /// Exactly `size` bytes of a file, with zeros in place of what is cut off while it is read: a blob names its size
     /// before its content.
     fn stream(&self, relative: &BStr, size: u64) -> Result<impl Read> {
-        let full = self.tree.root.join(path::to_path(relative));
+        let full = self.tree.root.join(to_path(relative));
         let file = fs::File::open(&full).at("reading", &full)?;
         Ok(file.chain(std::io::repeat(0)).take(size))
     }
@@ -262,11 +265,11 @@ impl<'repo> Files<'repo> {
     /// Returns the bytes that a checkout writes for a blob.
     fn smudge(&mut self, blob: &[u8], relative: &BStr) -> Result<Vec<u8>> {
         if !self.filters.is_used_for(self.gix, relative)? {
-            return self.smudged(blob, relative).map_err(|error| error.of_filter(&path::to_path(relative)));
+            return self.smudged(blob, relative).map_err(|error| error.of_filter(&to_path(relative)));
         }
         self.call.begin();
         let smudged = self.smudged(blob, relative);
-        self.call.check(smudged).map_err(|error| error.of_filter(&path::to_path(relative)))
+        self.call.check(smudged).map_err(|error| error.of_filter(&to_path(relative)))
     }
 
     fn smudged(&mut self, blob: &[u8], relative: &BStr) -> Result<Vec<u8>> {
@@ -277,7 +280,7 @@ impl<'repo> Files<'repo> {
             ToWorktreeOutcome::Process(stream) => {
                 let mut bytes = Vec::new();
                 let mut stream = ToWorktreeOutcome::Process(stream);
-                stream.read_to_end(&mut bytes).at("filtering", &path::to_path(relative))?;
+                stream.read_to_end(&mut bytes).at("filtering", &to_path(relative))?;
                 bytes
             }
         })
@@ -295,7 +298,7 @@ impl<'repo> Files<'repo> {
     /// Checks out one file: a new one takes the place of the old one at once, so that a hard link to the old one, or a
     /// program running from it, is not written through. Folders on the way are made, whatever else is on the way goes.
     pub(super) fn write(&mut self, relative: &BStr, (mode, id): Version) -> Result<Stat> {
-        let native = path::to_path(relative);
+        let native = to_path(relative);
         let full = self.tree.root.join(&native);
         self.make_parents(&native)?;
         if mode == Mode::COMMIT {
@@ -309,7 +312,7 @@ impl<'repo> Files<'repo> {
             let mut builder = tempfile::Builder::new();
             builder.prefix(TEMPORARY);
             if symlink {
-                let target = path::to_path(bytes.as_bstr());
+                let target = to_path(bytes.as_bstr());
                 let link = builder.make_in(dir, |temporary| std::os::unix::fs::symlink(&target, temporary))?;
                 return link.into_temp_path().persist(&full).map_err(|err| err.error);
             }
@@ -339,5 +342,161 @@ impl<'repo> Files<'repo> {
             in_writable_folder(&dir, || fs::create_dir(&dir)).at("making the folder", &dir)?;
         }
         Ok(())
+    }
+}
+
+/// A filter of the configuration that has to work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequiredFilter {
+    name: BString,
+    /// Its command lines.
+    pub lines: Vec<String>,
+}
+
+impl WorkingTree {
+    /// The filters of the configuration without which git refuses to convert a file.
+    pub fn required_filters(&self) -> Result<Vec<RequiredFilter>> {
+        let drivers = gix::filter::Pipeline::options(&self.gix).during("reading the configuration")?.drivers;
+        let required = drivers.into_iter().filter(|driver| driver.required).map(|driver| {
+            let either = || driver.clean.into_iter().chain(driver.smudge).collect();
+            let lines: Vec<BString> = driver.process.map_or_else(either, |line| vec![line]);
+            RequiredFilter { name: driver.name, lines: lines.iter().map(ToString::to_string).collect() }
+        });
+        Ok(required.collect())
+    }
+
+    /// The first tracked file to which attributes give a filter.
+    pub fn file_of_filter(&self, filter: &RequiredFilter) -> Result<Option<PathBuf>> {
+        const WHAT: &str = "reading attributes";
+        let index = self.index.read()?;
+        let stack = self.gix.attributes_only(&index, Source::WorktreeThenIdMapping).during(WHAT)?.detach();
+        let mut chosen = Chosen::by(stack);
+        for entry in index.entries() {
+            if chosen.filter(&self.gix, entry.path(&index))?.as_ref() == Some(&filter.name) {
+                return Ok(Some(to_path(entry.path(&index))));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The filters and attributes that decide whether a filter runs on a path.
+#[derive(Default)]
+pub(super) struct Filters {
+    /// Nothing where none is configured.
+    configured: Option<Configured>,
+    /// Set once a filter applied to any path.
+    pub(super) were_used: bool,
+}
+
+struct Configured {
+    names: Vec<BString>,
+    attributes: Stack,
+    found: Outcome,
+}
+
+impl Filters {
+    /// The filters that are configured, for the paths to which `attributes` gives them.
+    pub(super) fn new(gix: &gix::Repository, attributes: &Stack) -> Result<Filters> {
+        let drivers = gix::filter::Pipeline::options(gix).during("reading the configuration")?.drivers;
+        let names: Vec<BString> = drivers.into_iter().map(|driver| driver.name).collect();
+        let configured = (!names.is_empty()).then(|| Configured {
+            names,
+            found: attributes.selected_attribute_matches(["filter"]),
+            attributes: attributes.clone(),
+        });
+        Ok(Filters { configured, were_used: false })
+    }
+
+    /// Returns whether a filter runs on the file at `relative`.
+    pub(super) fn is_used_for(&mut self, gix: &gix::Repository, relative: &BStr) -> Result<bool> {
+        let Some(Configured { names, attributes, found }) = &mut self.configured else { return Ok(false) };
+        let at = attributes.at_entry(relative, None, &gix.objects).during("reading attributes")?;
+        at.matching_attributes(found);
+        let is_used = found.iter_selected().any(|matched| match matched.assignment.state {
+            StateRef::Value(name) => names.iter().any(|known| name.as_bstr() == known),
+            _ => false,
+        });
+        self.were_used |= is_used;
+        Ok(is_used)
+    }
+}
+
+/// The filters that attributes give to files.
+pub(super) struct Chosen {
+    attributes: Stack,
+    found: Outcome,
+}
+
+impl Chosen {
+    pub(super) fn by(attributes: Stack) -> Chosen {
+        Chosen { found: attributes.selected_attribute_matches(["filter"]), attributes }
+    }
+
+    /// The name of a file's filter, if it has one.
+    pub(super) fn filter(&mut self, gix: &gix::Repository, path: &BStr) -> Result<Option<BString>> {
+        let at = self.attributes.at_entry(path, None, &gix.objects).during("reading attributes")?;
+        at.matching_attributes(&mut self.found);
+        let names = self.found.iter_selected().filter_map(|matched| match matched.assignment.state {
+            StateRef::Value(name) => Some(name.as_bstr().to_owned()),
+            _ => None,
+        });
+        Ok(names.last())
+    }
+}
+
+/// Refuses a repository whose attribute files ask for a working tree in UTF-16 or UTF-32: gix 0.90 writes such
+/// files as UTF-8. Only the tracked `.gitattributes` and `info/attributes` are read.
+pub(in crate::git) fn refuse_encodings(root: &Path, common_dir: &Path, index: &State) -> Result<()> {
+    let mut tracked = index.entries().iter().map(|entry| entry.path(index)).filter(|path| is_attributes(path));
+    tracked.try_for_each(|path| refuse_encoding_in(root, &to_path(path)))?;
+    check(&common_dir.join("info").join("attributes"), Path::new("info/attributes"))
+}
+
+/// The same for one attribute file of the working tree.
+pub(super) fn refuse_encoding_in(root: &Path, relative: &Path) -> Result<()> {
+    check(&root.join(relative), relative)
+}
+
+/// Returns whether a path is that of an attribute file.
+pub(super) fn is_attributes(path: &BStr) -> bool {
+    path == ".gitattributes" || path.ends_with(b"/.gitattributes")
+}
+
+fn check(file: &Path, shown: &Path) -> Result<()> {
+    let content = match read_regular(file) {
+        Ok(content) => content,
+        Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidInput) => {
+            return Ok(());
+        }
+        Err(err) => return Err(err).at("reading", file),
+    };
+    match wide_encoding(&content) {
+        Some(value) => Err(GitError::WorkingTreeEncoding { file: shown.to_owned(), value }),
+        None => Ok(()),
+    }
+}
+
+/// The first attribute of `content` that asks for UTF-16 or UTF-32, in any spelling.
+fn wide_encoding(content: &[u8]) -> Option<String> {
+    let words = content.lines().filter(|line| !line.trim_start().starts_with(b"#")).flat_map(|line| line.fields());
+    words.map(|word| word.to_str_lossy()).find_map(|word| {
+        let encoding = word.strip_prefix("working-tree-encoding=")?.to_ascii_lowercase().replace(['-', '_'], "");
+        (encoding.starts_with("utf16") || encoding.starts_with("utf32") || encoding.starts_with("ucs"))
+            .then(|| word.into_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wide_encoding;
+
+    #[test]
+    fn finds_wide_encodings_in_any_spelling() {
+        let attribute = "working-tree-encoding=";
+        for bad in ["UTF-16", "utf16le", "UTF-16LE-BOM", "UTF-32", "UCS-2"] {
+            assert!(wide_encoding(format!("*.txt text\n*.rc text {attribute}{bad}\n").as_bytes()).is_some(), "{bad}");
+        }
+        assert_eq!(wide_encoding(b"# *.rc working-tree-encoding=UTF-16\n*.c working-tree-encoding=latin1\n"), None);
     }
 }

@@ -1,27 +1,29 @@
-//! Comparing and writing protected files, whatever happened to git's settings since the session began.
+//! Comparing and writing protected files, whatever happened to git's settings and attribute files since the session began.
 //!
 //! A filter may show git the old content of a changed file, or change a file at checkout. So neither current settings
 //! nor uncommitted attribute files apply to protected files. Their bytes are those of the blob, unless attributes of
 //! the session's first commit have them filtered. Then the settings of the session's start apply.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use gix::bstr::{BString, ByteSlice};
 use gix::glob::pattern::Case;
 use gix::index::State;
-use gix::index::entry::{Flags, Stat};
+use gix::index::entry::{Flags, Mode, Stat};
 use gix::worktree::Stack;
 use gix::worktree::stack::state::attributes::Source;
 use serde::{Deserialize, Serialize};
 
-use super::attributes::is_attributes;
-use super::files::Files;
+use super::files::{Chosen, Files, OnDisk, is_attributes, refuse_encoding_in};
+use super::snapshot::WhyLeftOut;
 use super::tree::WorkingTree;
+use super::walk::Scan;
 use crate::domain::CommitId;
-use crate::git::error::{During, Result};
+use crate::git::error::{During, GitError, Result};
 use crate::git::index::Edits;
-use crate::git::path::to_git;
+use crate::git::path::{to_git, to_path};
+use crate::git::programs::Program;
 
 /// The settings of a driver, in `filter.<driver>`.
 const OF_DRIVERS: [&str; 4] = ["clean", "smudge", "process", "required"];
@@ -185,4 +187,63 @@ impl WorkingTree {
 /// Returns whether a path, relative to the working tree, is that of an attribute file.
 pub fn names_attributes(path: &std::path::Path) -> bool {
     to_git(path).is_ok_and(|path| is_attributes(path.as_ref()))
+}
+
+impl WorkingTree {
+    /// The attribute files among those that were `found` to differ from the tree `base` with which files could not be checked
+    /// out, or not as they are: any asks for a wide encoding, or all of them together for a filter that fails.
+    pub(super) fn unusable_attributes(
+        &self,
+        base: gix::ObjectId,
+        index: &State,
+        found: BTreeSet<&BString>,
+        scan: &Scan,
+    ) -> Result<Vec<(BString, WhyLeftOut)>> {
+        let files: Vec<&BString> = found.into_iter().filter(|path| is_attributes(path.as_bstr())).collect();
+        let mut unusable = Vec::new();
+        for path in &files {
+            match refuse_encoding_in(&self.root, &to_path(path.as_ref())) {
+                Err(GitError::WorkingTreeEncoding { .. }) => unusable.push(((*path).clone(), WhyLeftOut::Encoding)),
+                checked => checked?,
+            }
+        }
+        if unusable.is_empty() && !files.is_empty() && self.has_failing_filter(base, index, scan)? {
+            unusable.extend(files.into_iter().map(|path| (path.clone(), WhyLeftOut::Attributes)));
+        }
+        Ok(unusable)
+    }
+
+    /// Returns whether a filter fails for a file that has another filter, or none, in `base`. Uses the current
+    /// settings, because an agent may have made the filter.
+    fn has_failing_filter(&self, base: gix::ObjectId, index: &State, scan: &Scan) -> Result<bool> {
+        const WHAT: &str = "reading the configuration";
+        let now = gix::open(&self.root).during(WHAT)?;
+        let drivers = gix::filter::Pipeline::options(&now).during(WHAT)?.drivers;
+        if drivers.is_empty() {
+            return Ok(false);
+        }
+        let base = self.objects.read(|gix| gix.index_from_tree(&base).during("reading a tree"))?;
+        let stack = now.attributes_only(index, Source::WorktreeThenIdMapping).during("reading attributes")?.detach();
+        let before = self.gix.attributes_only(&base, Source::IdMapping).during("reading attributes")?.detach();
+        let (mut new, mut old) = (Chosen::by(stack.clone()), Chosen::by(before));
+        let mut files = Files::with(self, &now, stack, self.programs.call(Program::Filter))?;
+        let tracked = index.entries().iter().filter(|entry| entry.mode != Mode::COMMIT);
+        let tracked = tracked.map(|entry| entry.path(index));
+        for path in tracked.chain(scan.untracked.iter().map(|path| path.as_bstr())) {
+            let filter = new.filter(&now, path)?;
+            let is_meant = filter.as_ref().is_some_and(|name| drivers.iter().any(|driver| driver.name == *name));
+            if !is_meant || filter == old.filter(&self.gix, path)? {
+                continue;
+            }
+            let works = match files.read(path, index) {
+                Ok(OnDisk::File(content)) => files.as_checked_out(&content, path).map(drop),
+                read => read.map(drop),
+            };
+            match works {
+                Err(GitError::Filter { .. }) => return Ok(true),
+                works => works?,
+            }
+        }
+        Ok(false)
+    }
 }

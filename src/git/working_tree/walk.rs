@@ -18,13 +18,13 @@ use std::thread;
 use gix::bstr::{BString, ByteSlice};
 use gix::fs::Capabilities;
 use gix::index::State;
-use gix::index::entry::stat::Options;
-use gix::index::entry::{Flags, Mode, Stage, Stat, stat::Time};
+use gix::index::entry::stat::{Options, Time};
+use gix::index::entry::{Flags, Mode, Stage, Stat};
 use gix::utils::str::precompose_bstr;
 use rustix::fs::{AtFlags, FileType, Mode as FileMode, OFlags, openat, statat};
 use rustix::io::Errno;
 
-use super::stamps::Stamp;
+use super::changes::Stamp;
 use super::tree::WorkingTree;
 use crate::fs::OWN_FOLDER;
 use crate::git::error::{At, During, GitError, Result};

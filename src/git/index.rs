@@ -1,28 +1,33 @@
-//! The index: reading and writing it.
+//! The index: its content, reading and writing it, and its lock.
+//!
+//! The lock is git's own `index.lock`, with a marker and an advisory lock of the living process. A lock file with the marker
+//! that nobody holds was left behind by a process that was killed; it is taken over. Any other lock file is somebody else's.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
+use std::fs::{File, TryLockError};
+use std::io::{ErrorKind, Read, Write};
+use std::ops::Deref;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime};
 
 use filetime::FileTime;
 use gix::ObjectId;
 use gix::bstr::{BStr, BString};
+use gix::index::State;
 use gix::index::entry::{Flags, Stage, Stat};
+use gix::index::fs::Metadata;
 use gix::index::write::{Extensions, Options};
-use gix::index::{File, State};
 
-use super::lock::{self, IndexLock};
-use super::staged::{Edits, Staged};
 use crate::crash;
-use crate::fs::{FileStamp, Unsynced, if_exists, read_regular};
+use crate::fs::{FileStamp, Unsynced, if_exists, open_regular, read_regular};
 use crate::git::error::{At, During, Result};
-use crate::git::lock_file::lock_path;
 use crate::git::objects::{Version, read_of_repository};
 use crate::git::path::{TEMPORARY, lstat, permissions};
-use crate::git::sync::Syncs;
+use crate::git::sync::{LockOwner, Syncs, lock_path, locked};
 
 /// The start of the name of a file that holds a part of an index.
 const SHARED: &[u8] = b"sharedindex.";
@@ -57,7 +62,7 @@ impl Index {
 
     /// Checks that no process holds the index; a lock that a killed process of this program left behind is no hindrance.
     pub fn is_free(&self) -> Result<()> {
-        lock::check(&self.path())
+        check(&self.path())
     }
 
     /// The bytes of the index, for [`Index::restore`].
@@ -95,7 +100,7 @@ impl Index {
 
     /// Removes the lock that a killed process of this program left behind.
     pub(in crate::git) fn clear_abandoned(&self) -> Result<()> {
-        lock::remove_abandoned(&lock_path(&self.path())).map(drop)
+        remove_abandoned(&lock_path(&self.path())).map(drop)
     }
 
     /// The index, for reading; one that does not exist is empty. Read again when its file has changed.
@@ -173,7 +178,7 @@ impl Index {
         }
         let path = self.path();
         let skip_hash = self.gix.config_snapshot().boolean("index.skipHash").unwrap_or(false);
-        let file = File::from_state(state, &path);
+        let file = gix::index::File::from_state(state, &path);
         let mut bytes = Vec::new();
         file.write_to(&mut bytes, Options { extensions: Extensions::None, skip_hash }).during(WHAT)?;
         self.replace(lock, &bytes)?;
@@ -246,4 +251,251 @@ impl Index {
         }
         Ok(differences)
     }
+}
+
+/// Changes to the index, by path.
+#[derive(Debug, Default)]
+pub(in crate::git) struct Edits {
+    /// Paths that are no longer tracked.
+    pub(in crate::git) remove: BTreeSet<BString>,
+    /// Paths that are tracked as this, with what the file system says of them.
+    pub(in crate::git) set: BTreeMap<BString, (Version, Stat)>,
+}
+
+impl Edits {
+    /// Makes a path what a tree has there, of which nothing is known on the disk.
+    pub(in crate::git) fn put(&mut self, path: BString, version: Option<Version>) {
+        if let Some(version) = version {
+            self.set.insert(path, (version, Stat::default()));
+        } else {
+            self.remove.insert(path);
+        }
+    }
+}
+
+/// An index, and the tree that it is known to be, if any.
+#[derive(Clone)]
+pub(in crate::git) struct Staged {
+    state: State,
+    tree: Option<ObjectId>,
+}
+
+impl Deref for Staged {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl Staged {
+    /// An index as it was read. Git's cache of trees says which tree it is; it is not kept up here, and not written.
+    fn new(mut state: State) -> Staged {
+        let is_whole = |count: u32| usize::try_from(count) == Ok(state.entries().len());
+        let tree = state.tree().filter(|tree| tree.num_entries.is_some_and(is_whole)).map(|tree| tree.id);
+        state.remove_tree();
+        Staged { state, tree }
+    }
+
+    /// The tree that the index is known to be.
+    pub(in crate::git) fn tree(&self) -> Option<ObjectId> {
+        self.tree
+    }
+
+    /// Returns the index's version at a path; `None` if it is in conflict, only meant to be added, or missing.
+    pub(in crate::git) fn version_at(&self, path: &BStr) -> Option<Version> {
+        let entry = self.entry_by_path_and_stage(path, Stage::Unconflicted)?;
+        (!entry.flags.contains(Flags::INTENT_TO_ADD)).then_some((entry.mode, entry.id))
+    }
+
+    /// Returns whether files are marked as left out of the working tree.
+    pub(in crate::git) fn has_skipped(&self) -> bool {
+        self.entries().iter().any(|entry| entry.flags.contains(Flags::SKIP_WORKTREE))
+    }
+
+    /// Carries out changes, which make the index the tree `tree`, where that is known.
+    pub(in crate::git) fn apply(&mut self, edits: Edits, tree: Option<ObjectId>) {
+        let Edits { mut remove, mut set } = edits;
+        set.retain(|path, (version, stat)| {
+            match self.state.entry_mut_by_path_and_stage(path.as_ref(), Stage::Unconflicted) {
+                Some(entry) => {
+                    (entry.mode, entry.id) = *version;
+                    entry.stat = *stat;
+                    if entry.flags.contains(Flags::INTENT_TO_ADD) {
+                        entry.flags.remove(Flags::INTENT_TO_ADD | Flags::EXTENDED);
+                    }
+                    false
+                }
+                None => {
+                    // Stages of a conflict go; the path is added anew.
+                    remove.insert(path.clone());
+                    true
+                }
+            }
+        });
+        if !remove.is_empty() {
+            self.state.remove_entries(|_, path, _| remove.contains(path));
+        }
+        let sorted = set.is_empty();
+        for (path, ((mode, id), stat)) in set {
+            self.state.dangerously_push_entry(stat, id, Flags::empty(), mode, path.as_ref());
+        }
+        if !sorted {
+            self.state.sort_entries();
+        }
+        self.tree = tree;
+    }
+}
+
+/// Converts a file's metadata to the form that the index stores.
+pub(in crate::git) fn stat_of(metadata: &Metadata) -> Stat {
+    Stat::from_fs(metadata).unwrap_or_default()
+}
+
+/// Content of `ar`'s lock file.
+const MARKER: &[u8] = b"ar holds the index\n";
+
+/// Longest wait for another process's lock: a `git status` in an editor holds it for moments.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The index, locked until this is dropped.
+#[derive(Debug)]
+pub(in crate::git) struct IndexLock {
+    lock: PathBuf,
+    index: PathBuf,
+    _held: File,
+}
+
+impl IndexLock {
+    /// Locks the index at `index`; waits for two seconds when another process has it.
+    pub(in crate::git) fn acquire(index: &Path) -> Result<IndexLock> {
+        let lock = lock_path(index);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(held) = try_create(&lock)? {
+                return Ok(IndexLock { lock, index: index.to_owned(), _held: held });
+            }
+            if remove_abandoned(&lock)? {
+                continue;
+            }
+            if Instant::now() >= deadline {
+                return Err(locked(&lock));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The index that is locked.
+    pub(in crate::git) fn index(&self) -> &Path {
+        &self.index
+    }
+}
+
+impl Drop for IndexLock {
+    fn drop(&mut self) {
+        // The next process that locks the index recognises a leftover lock as abandoned.
+        let _ = fs::remove_file(&self.lock);
+    }
+}
+
+/// Checks that nobody has the index locked.
+pub(in crate::git) fn check(index: &Path) -> Result<()> {
+    let lock = lock_path(index);
+    match open_marked(&lock)? {
+        Found::Nothing => Ok(()),
+        Found::Marked(file) if file.try_lock_shared().is_ok() => Ok(()),
+        Found::Marked(_) | Found::Foreign => Err(locked(&lock)),
+    }
+}
+
+/// Whose a lock file is, by its mark.
+pub(in crate::git) fn owner(lock: &Path) -> Result<LockOwner> {
+    Ok(match open_marked(lock)? {
+        Found::Marked(file) if file.try_lock_shared().is_ok() => LockOwner::Dead,
+        Found::Marked(_) => LockOwner::Alive,
+        Found::Nothing | Found::Foreign => LockOwner::Other,
+    })
+}
+
+/// Locks that were found after the program had ended that made them.
+#[derive(Debug, Default)]
+pub struct LeftLocks {
+    /// Those that are removed now.
+    pub removed: Vec<PathBuf>,
+    /// Those that are too young to tell, or that somebody may hold.
+    pub held: Vec<PathBuf>,
+}
+
+/// Removes those of `locks` that were made from `since` to `until`, are two seconds old and that nobody can hold.
+pub(in crate::git) fn remove_left_behind(
+    locks: Vec<PathBuf>,
+    since: SystemTime,
+    until: Option<SystemTime>,
+    may_be_held: impl Fn(&[PathBuf]) -> bool,
+) -> Result<LeftLocks> {
+    let mut left = LeftLocks::default();
+    for lock in locks {
+        let made = fs::symlink_metadata(&lock).and_then(|meta| meta.modified());
+        let Some(made) = if_exists(made).at("reading", &lock)? else { continue };
+        if made < since || until.is_some_and(|until| made > until) {
+            continue;
+        }
+        let is_old = SystemTime::now().duration_since(made).is_ok_and(|age| age >= PATIENCE);
+        if !is_old || owner(&lock)? == LockOwner::Alive || may_be_held(std::slice::from_ref(&lock)) {
+            left.held.push(lock);
+            continue;
+        }
+        if_exists(fs::remove_file(&lock)).at("removing", &lock)?;
+        left.removed.push(lock);
+    }
+    Ok(left)
+}
+
+/// Creates the lock file, held from the moment it has its name; nothing when there is one.
+fn try_create(lock: &Path) -> Result<Option<File>> {
+    let dir = lock.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir).at("writing", lock)?;
+    file.as_file().lock().at("locking", lock)?;
+    file.write_all(MARKER).at("writing", lock)?;
+    crash::point("git.index_lock_prepared");
+    match file.persist_noclobber(lock) {
+        Ok(file) => Ok(Some(file)),
+        Err(err) if err.error.kind() == ErrorKind::AlreadyExists => Ok(None),
+        Err(err) => Err(err.error).at("writing", lock),
+    }
+}
+
+enum Found {
+    Nothing,
+    Foreign,
+    Marked(File),
+}
+
+fn open_marked(lock: &Path) -> Result<Found> {
+    let Some(mut file) = if_exists(open_regular(lock)).at("reading", lock)? else { return Ok(Found::Nothing) };
+    let mut content = Vec::new();
+    (&mut file).take(MARKER.len() as u64 + 1).read_to_end(&mut content).at("reading", lock)?;
+    Ok(if content == MARKER { Found::Marked(file) } else { Found::Foreign })
+}
+
+/// Removes a lock file that a killed process of this program left behind; true when the way is free now.
+pub(in crate::git) fn remove_abandoned(lock: &Path) -> Result<bool> {
+    let file = match open_marked(lock)? {
+        Found::Nothing => return Ok(true),
+        Found::Foreign => return Ok(false),
+        Found::Marked(file) => file,
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(false),
+        Err(TryLockError::Error(err)) => return Err(err).at("locking", lock),
+    }
+    // Another process may have removed this one meanwhile and made its own: only the file that is held may go.
+    let held = file.metadata().at("reading", lock)?;
+    let Some(named) = if_exists(fs::symlink_metadata(lock)).at("reading", lock)? else { return Ok(true) };
+    let is_held = named.ino() == held.ino() && named.dev() == held.dev();
+    if is_held {
+        fs::remove_file(lock).at("removing", lock)?;
+    }
+    Ok(is_held)
 }
