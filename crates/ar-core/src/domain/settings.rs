@@ -228,6 +228,7 @@ terms {
         example: "\"confirmed\"", fixed: Some("rule of decision"),
     } |&decide| format!("decided   {decide}: a keep takes up to {} runs", 1 + MOST_FRESH_RUNS);
 
+    #[serde(default = "default::control")]
     "control" "true|false" in Keeping for control: bool as bool = true, {
         help: "With --decide once, run the experiment to beat once more before the first change that beats it is kept, and \
                again where its value moved; a train has none of its own [default: true]",
@@ -322,13 +323,13 @@ terms {
         example: "\"10s\"",
     };
 
-    #[serde(with = "crate::domain::seconds")]
+    #[serde(with = "crate::domain::seconds", default = "default::agent_timeout")]
     "agent-timeout" "DURATION" in Agent for agent_timeout: Duration as Duration = DEFAULT_AGENT_TIMEOUT, {
         help: "Time limit for one agent call [default: 30m]",
         example: "\"30m\"",
     };
 
-    #[serde(with = "crate::domain::seconds")]
+    #[serde(with = "crate::domain::seconds", default = "default::outage_limit")]
     "outage-limit" "DURATION" in Agent for outage_limit: Duration as Duration = DEFAULT_OUTAGE_LIMIT, {
         help: "Longest time to wait for an agent that is unreachable, rate-limited or out of credit [default: 8h]",
         example: "\"8h\"",
@@ -379,7 +380,7 @@ terms {
         lines: |it| it.search.iter().map(|command| format!("search    {command}")).collect(),
     };
 
-    #[serde(with = "crate::domain::seconds")]
+    #[serde(with = "crate::domain::seconds", default = "default::search_timeout")]
     "search-timeout" "DURATION" in Agent for search_timeout: Duration as Duration = DEFAULT_SEARCH_TIMEOUT, {
         help: "Time limit for each search command [default: 60s]",
         example: "\"60s\"",
@@ -481,6 +482,7 @@ terms {
         example: "\"wait\"",
     } |_| "trouble   waits for you, by `ar tell`, or for its end".to_owned();
 
+    #[serde(default = "default::keep_logs")]
     "keep-logs" "SIZE" in Session for keep_logs: SizeLimit as SizeLimit = DEFAULT_KEEP_LOGS, {
         help: "Space for retained run logs, as in 2GB; `all`, or 0 for the best and the newest ten [default: 10GB]",
         example: "\"10GB\"",
@@ -491,6 +493,7 @@ terms {
         key_in_file: "artifacts", example: "[\"checkpoints/best.*\"]",
     } |globs, all| format!("artifacts {} of each keep, within {}", globs.join(", "), all.keep_artifacts);
 
+    #[serde(default = "default::keep_artifacts")]
     "keep-artifacts" "SIZE" in Session for keep_artifacts: SizeLimit as SizeLimit = DEFAULT_KEEP_ARTIFACTS, {
         help: "Space for artifacts, as in 50GB; `all`, or 0 for those of the best alone [default: 20GB]",
         example: "\"20GB\"",
