@@ -2,7 +2,6 @@
 //!
 //! [`read()`] and [`examine()`] are pure; only [`LedgerFile`] and [`read_file`] touch a file. Nothing here rewrites a row that is whole.
 
-mod aligned;
 mod columns;
 mod file;
 mod jsonl;
@@ -14,7 +13,6 @@ mod rows;
 mod shape;
 mod table;
 mod text;
-mod tsv;
 
 pub use file::{LedgerError, LedgerFile, RESULTS};
 pub use read::{SourceError, examine, read, read_file};

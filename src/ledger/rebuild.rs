@@ -321,7 +321,7 @@ mod tests {
     fn format_of(text: &str) -> (RowFormat, bool) {
         match text.strip_prefix(&(HEADER.join("\t") + "\n")) {
             Some(rows) => {
-                let records = crate::ledger::tsv::records(rows).map(|(_, row)| row);
+                let records = crate::ledger::text::records(rows).map(|(_, row)| row);
                 (RowFormat::continued(&HEADER, ColumnPositions::by_name(&HEADER, Some("val_bpb")), records, "\n"), true)
             }
             None => (RowFormat::new("val_bpb", LedgerDialect::Ar), false),

@@ -5,7 +5,7 @@ use strum::VariantArray;
 
 use super::columns::{ColumnPositions, memory_unit, verdict};
 use super::rows::{RowStatus, VerdictColumn, classify};
-use super::tsv;
+use super::text;
 use crate::domain::{CommitId, DialectFormat, FailureClass, LedgerDialect, Number, Outcome, Record, Unit, one_line};
 
 /// The value of a keep without a number of its own, in every dialect.
@@ -133,7 +133,7 @@ impl RowFormat {
 
     /// The header with its line end.
     pub(super) fn header_line(&self) -> String {
-        tsv::line(&self.header, self.line_end)
+        text::line(&self.header, self.line_end)
     }
 
     /// The dialect whose words are written.
@@ -177,7 +177,7 @@ impl RowFormat {
         fill(self.columns.status, self.status(entry.outcome));
         let partial = if entry.is_partial { " (partial)" } else { "" };
         fill(self.columns.description, unquoted(&one_line(entry.description)) + partial);
-        tsv::line(cells, self.line_end)
+        text::line(cells, self.line_end)
     }
 
     fn value(&self, entry: &Entry<'_>) -> String {

@@ -119,8 +119,17 @@ fn timeless(text: &str) -> String {
             }
             if let Some(fields) = document.as_object_mut() {
                 // How many calls there were depends on where the kill was, and a checkpoint is known by its time.
-                for name in ["ts", "last_seen", "progressed", "worktree", "spent", "checkpoints", "process", "openings"]
-                {
+                for name in [
+                    "ts",
+                    "last_seen",
+                    "progressed",
+                    "worktree",
+                    "spent",
+                    "checkpoints",
+                    "process",
+                    "openings",
+                    "waits",
+                ] {
                     fields.shift_remove(name);
                 }
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use ar_core::domain::values::{command_line, duration};
+use ar_core::domain::setting_values::{command_line, duration};
 use ar_core::domain::{Composite, CompositeError, PRESETS, RESEARCH_AXES, one_line};
 
 use super::artifact::topic_key;

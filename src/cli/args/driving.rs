@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use autoresearch::agent::Skill;
-use autoresearch::domain::values::{duration, finite, positive};
+use autoresearch::domain::setting_values::{duration, finite, positive};
 use autoresearch::domain::{IdeaKind, PRESETS, Tag};
 use autoresearch::report::Format;
 use clap::{Args, Subcommand};

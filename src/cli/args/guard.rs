@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum};
 use strum::VariantArray;
 
-use autoresearch::domain::values::duration;
+use autoresearch::domain::setting_values::duration;
 use autoresearch::guardian::Scheduler;
 
 /// What a patrol prints.
@@ -85,7 +85,7 @@ fn every(text: &str) -> Result<Duration, String> {
 }
 
 fn command(text: &str) -> Result<String, String> {
-    autoresearch::domain::values::command_line(text).map(|()| text.to_owned())
+    autoresearch::domain::setting_values::command_line(text).map(|()| text.to_owned())
 }
 
 /// A shell that completions are there for.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use regex::Regex;
 
-use autoresearch::domain::values::{duration, positive, whole};
+use autoresearch::domain::setting_values::{duration, positive, whole};
 use autoresearch::domain::{ExperimentName, Tag};
 use autoresearch::report::{ChartStyle, Format};
 use autoresearch::rules::{CountedOutcome, SortBy};

@@ -1,6 +1,6 @@
-//! Errors about the slots of a session.
+//! Errors of slots and seats, of the roles of commands, and of a loop without an agent.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use strum::EnumProperty;
@@ -8,7 +8,7 @@ use strum::EnumProperty;
 use super::session::ErrorKind;
 use crate::domain::{ExecutorName, ExperimentId, Tag, count_of, duration_text, list, shell_word};
 use crate::exec::GpuLockError;
-use crate::rules::GpuError;
+use crate::rules::{AgentLack, GpuError};
 
 /// The reason why a session cannot have its slots. Each variant carries its `hint`, if it is fixed.
 #[derive(Debug, EnumProperty, thiserror::Error)]
@@ -178,5 +178,84 @@ impl LayoutError {
             }
             _ => return None,
         })
+    }
+}
+
+/// The reason why a loop has no agent, with the installed agents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoAgent {
+    lack: AgentLack,
+    installed: Vec<&'static str>,
+}
+
+impl NoAgent {
+    /// One that lacks an agent for this reason.
+    pub(crate) fn new(lack: AgentLack, installed: Vec<&'static str>) -> NoAgent {
+        NoAgent { lack, installed }
+    }
+
+    /// The installed agents by name.
+    pub fn installed(&self) -> &[&'static str] {
+        &self.installed
+    }
+
+    /// The reason in words.
+    pub(crate) fn why(&self) -> String {
+        match self.lack {
+            AgentLack::Declined => "the agent is `none`".to_owned(),
+            AgentLack::Within(_) | AgentLack::NotSet => "no agent is set".to_owned(),
+        }
+    }
+
+    /// The installed agents in words.
+    pub(crate) fn installed_text(&self) -> String {
+        let names = self.installed.join(", ");
+        match (self.lack, self.installed.as_slice()) {
+            (_, []) => "no known agent is installed".to_owned(),
+            (AgentLack::Within(variable), _) => {
+                format!("installed: {names}, but `ar` takes none inside another agent's session ({variable} is set)")
+            }
+            (_, _) => format!("installed: {names}"),
+        }
+    }
+
+    /// The notice that only the baseline will be measured.
+    pub fn notice(&self) -> String {
+        format!("{}, so only the baseline will be measured; {}", self.why(), self.installed_text())
+    }
+}
+
+/// The use of a command line of the user's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "snake_case")]
+pub enum CommandRole {
+    /// It measures.
+    Command,
+    /// It changes the code.
+    Agent,
+    /// It checks a change.
+    Guard,
+    /// It reviews a change.
+    Reviewer,
+    /// It converts files for git.
+    #[strum(to_string = "git filter")]
+    Filter,
+    /// It is told of events.
+    #[strum(to_string = "command of --on-event")]
+    OnEvent,
+}
+
+impl CommandRole {
+    /// The folder that it is called in; `root` is that of the working tree. A command of `--on-event` has one of its own, from
+    /// where no relative path leads anywhere.
+    pub(crate) fn folder(self, root: &Path) -> &Path {
+        match self {
+            CommandRole::Command
+            | CommandRole::Agent
+            | CommandRole::Guard
+            | CommandRole::Reviewer
+            | CommandRole::Filter => root,
+            CommandRole::OnEvent => Path::new("/"),
+        }
     }
 }

@@ -25,25 +25,23 @@ mod memory;
 mod metric;
 pub mod millis;
 mod notice;
-mod rating;
 mod record;
 mod record_parts;
 mod seconds;
 mod setting;
-mod setting_values;
+pub mod setting_values;
 mod settings;
 mod tag;
 mod target;
 mod text;
 mod unit;
-pub mod values;
 
 pub use agent_calls::{
     CURRENCY, LastCall, Outage, OutageKind, Price, Prices, Refusal, Review, ReviewVerdict, Said, Spent, Stall, Tokens,
     Usage, money_text, tokens_text,
 };
 pub use asked::settings;
-pub use composite::{Axis, COMPOSITE, Composite, CompositeError, DEFAULT_FLOOR, Form, PRESETS, RESEARCH_AXES};
+pub use composite::{Axis, COMPOSITE, Composite, CompositeError, DEFAULT_FLOOR, Form, PRESETS, RESEARCH_AXES, Rating};
 pub use contract::{Drift, Follows, LOCK_FILES, stale_lock_clause};
 pub use dialect::{DialectFormat, LedgerDialect};
 pub use direction::{Direction, NameKind, plain_name};
@@ -66,7 +64,6 @@ pub use memory::{
 };
 pub use metric::{MetricSource, MetricSpec, Metrics, Number, NumberError, PartOf};
 pub use notice::{Actor, Actors, Notice, RowChanges, few, list};
-pub use rating::Rating;
 pub use record::{
     AgentCall, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, MetricValue, RECORD_VERSION, Record, Run, Waits,
     is_none,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::civil::Time;
 use strum::{EnumMessage, VariantArray};
 
-use super::values::{duration, finite, time_of_day, whole};
+use super::setting_values::{duration, finite, time_of_day, whole};
 use super::{
     Asked, Cadence, Carry, Contract, Decide, Draw, Escalate, ExecutorName, GpuChoice, Ladder, LedgerDialect, Limit,
     MetricSource, Sandbox, SizeLimit, StopRule, Tag, Target, VerifyFor, duration_text, time_of_day_text,

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::asked::{is_default, or_default, setting, table};
 use super::setting::{Form, Heading, Kind, Setting, line, set, stored, take, texts};
-use super::values::{command_line, non_negative, not_zero, up_to_three};
+use super::setting_values::{command_line, non_negative, not_zero, up_to_three};
 use super::{
     Cadence, Carry, CommitId, Composite, Decide, Direction, Draw, EngineCommands, Escalate, ExecutorName, Follows,
     GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule, Tag,

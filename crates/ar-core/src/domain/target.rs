@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::as_text::as_text;
-use super::values::{finite, positive, share};
+use super::setting_values::{finite, positive, share};
 use super::{DEFAULT_FLOOR, Number, count_of};
 
 /// A value to compare numbers with: `0.95`, `95%`, `0.2s`. A bare one is in the unit of the number.
