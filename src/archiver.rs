@@ -154,17 +154,17 @@ pub(crate) fn is_shadowed() -> bool {
 }
 
 /// An archiver that was asked for its version, and those to ask after it.
-pub(crate) struct Asked {
+pub(crate) struct AskedArchiver {
     /// The one that is at work on its answer.
     handle: Option<Handle>,
     others: std::vec::IntoIter<PathBuf>,
 }
 
-impl Asked {
+impl AskedArchiver {
     /// Asks the archiver that calls go to. It answers while this program goes on.
-    pub(crate) fn start() -> Asked {
+    pub(crate) fn start() -> AskedArchiver {
         let mut others = candidates().into_iter();
-        Asked { handle: others.next().and_then(|archiver| ask(&archiver)), others }
+        AskedArchiver { handle: others.next().and_then(|archiver| ask(&archiver)), others }
     }
 
     /// The first line of its answer, as build systems look for it; `None` when there is no other `ar`, or it does not answer

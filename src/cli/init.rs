@@ -373,7 +373,7 @@ fn prices_text(prices: Option<&Prices>) -> String {
 
 /// One file with instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum InstructionFile {
     Skill(Skill),
     Mcp,
 }
@@ -381,23 +381,23 @@ enum Target {
 /// What the command was asked to write.
 #[derive(Debug)]
 pub(super) struct Instructions {
-    targets: Vec<Target>,
+    targets: Vec<InstructionFile>,
 }
 
 /// One file, and what is to become of it.
 struct Planned {
-    target: Target,
+    target: InstructionFile,
     /// The file behind links.
     path: PathBuf,
     exists: bool,
     edit: Edit,
 }
 
-impl Target {
+impl InstructionFile {
     fn name(self) -> &'static str {
         match self {
-            Target::Skill(skill) => skill.path(),
-            Target::Mcp => MCP_FILE,
+            InstructionFile::Skill(skill) => skill.path(),
+            InstructionFile::Mcp => MCP_FILE,
         }
     }
 }
@@ -405,8 +405,12 @@ impl Target {
 impl Instructions {
     /// Reads the flags. `None` where settings are asked for instead; `flags` are those for settings.
     pub(super) fn of(args: &InitArgs, flags: &[String]) -> Result<Option<Instructions>, CliError> {
-        let mut targets: Vec<Target> = Vec::new();
-        let wanted = args.skills.iter().map(|skill| Target::Skill(*skill)).chain(args.mcp.then_some(Target::Mcp));
+        let mut targets: Vec<InstructionFile> = Vec::new();
+        let wanted = args
+            .skills
+            .iter()
+            .map(|skill| InstructionFile::Skill(*skill))
+            .chain(args.mcp.then_some(InstructionFile::Mcp));
         for target in wanted {
             if !targets.contains(&target) {
                 targets.push(target);
@@ -445,7 +449,7 @@ impl Instructions {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn plan(target: Target, root: &Path) -> Result<Planned, CliError> {
+    fn plan(target: InstructionFile, root: &Path) -> Result<Planned, CliError> {
         let name = target.name();
         let path = path_within(root, name)?;
         let found = match read_regular(&path) {
@@ -454,8 +458,10 @@ impl Instructions {
             Err(error) => return Err(failed("read", name, &path, &error)),
         };
         let edit = match target {
-            Target::Skill(skill) => skill.install(found.as_deref()),
-            Target::Mcp => mcp_entry(found.as_deref(), if archiver::is_shadowed() { "autoresearch" } else { "ar" }),
+            InstructionFile::Skill(skill) => skill.install(found.as_deref()),
+            InstructionFile::Mcp => {
+                mcp_entry(found.as_deref(), if archiver::is_shadowed() { "autoresearch" } else { "ar" })
+            }
         };
         let edit = edit.map_err(|error: NotOurs| {
             let hint = error.hint(name);

@@ -39,7 +39,7 @@ use autoresearch::session::SessionError;
 use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::archiver::Asked;
+use crate::archiver::AskedArchiver;
 use args::{Cli, Command};
 pub(crate) use args::{commands, program};
 use error::CliError;
@@ -65,10 +65,10 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let args = words::command_first(&program, args);
     let first = args.get(1).map(|first| first.as_encoded_bytes());
     // The archiver answers while the command line is read.
-    let asked = matches!(first, Some(b"-V" | b"--version" | b"-h" | b"--help")).then(Asked::start);
+    let asked = matches!(first, Some(b"-V" | b"--version" | b"-h" | b"--help")).then(AskedArchiver::start);
     // The help of a subcommand does not mention the archiver.
     let own_option = first.is_some_and(|first| first.starts_with(b"-")) || (args.len() == 2 && first == Some(b"help"));
-    let archiver = || own_option.then(|| asked.unwrap_or_else(Asked::start));
+    let archiver = || own_option.then(|| asked.unwrap_or_else(AskedArchiver::start));
     let parsed = match words::asks_for_overview(&args) {
         true => args::with_groups(program.clone()).try_get_matches_from(&args),
         false => program.clone().try_get_matches_from(&args),
@@ -155,7 +155,7 @@ fn with_whole_usage(mut error: clap::Error, mut program: clap::Command, args: &[
 
 /// Prints help, version or a usage error as clap words it. Help and version of the program itself also name the archiver
 /// that shares its name, because build systems look for it there.
-fn clap_exit(error: &clap::Error, archiver: impl FnOnce() -> Option<Asked>) -> ExitCode {
+fn clap_exit(error: &clap::Error, archiver: impl FnOnce() -> Option<AskedArchiver>) -> ExitCode {
     let _ = error.print();
     if !error.use_stderr() {
         if matches!(error.kind(), ErrorKind::DisplayVersion | ErrorKind::DisplayHelp)

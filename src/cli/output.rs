@@ -123,7 +123,7 @@ pub(super) fn paged() -> Option<Pager> {
 /// Writes bytes to standard output as they are.
 pub(super) fn bytes(bytes: &[u8]) {
     if begin(&io::stdout()) {
-        note_failure(Answer.write_all(bytes).and_then(|()| Answer.flush()));
+        note_failure(PagedOutput.write_all(bytes).and_then(|()| PagedOutput.flush()));
     }
 }
 
@@ -146,15 +146,15 @@ pub(super) fn json_line(value: &Value) {
 /// Writes a JSON document, indented, to standard output, while it is being made.
 pub(super) fn json(value: &impl Serialize) {
     if begin(&io::stdout()) {
-        let mut out = BufWriter::with_capacity(CHUNK, Answer);
+        let mut out = BufWriter::with_capacity(CHUNK, PagedOutput);
         note_failure(write_json(&mut out, value, true).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()));
     }
 }
 
 /// The pager, else standard output.
-struct Answer;
+struct PagedOutput;
 
-impl Write for Answer {
+impl Write for PagedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !write(bytes) {
             io::stdout().lock().write_all(bytes)?;

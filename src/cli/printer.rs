@@ -27,20 +27,20 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(2);
 
 /// One thing to print.
-enum Item {
+enum PrintItem {
     Event(Box<Event>),
     Answer(Box<dyn FnOnce() + Send>),
 }
 
 /// Items sent to the thread and not printed yet.
 #[derive(Default)]
-struct Backlog {
+struct PrintQueue {
     items: AtomicUsize,
     /// The experiments of which a sign of progress is among them.
     progress: Mutex<BTreeSet<ExperimentId>>,
 }
 
-impl Backlog {
+impl PrintQueue {
     /// Notes a sign of progress; returns whether it is the only one of its experiment that waits.
     fn note(&self, id: ExperimentId) -> bool {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).insert(id)
@@ -54,11 +54,11 @@ impl Backlog {
 
 /// Owns the [`Progress`] of a loop on a thread.
 pub(super) struct Printer {
-    items: Sender<Item>,
+    items: Sender<PrintItem>,
     thread: JoinHandle<()>,
     /// Is disconnected when the thread is over.
     ended: Receiver<()>,
-    backlog: Arc<Backlog>,
+    backlog: Arc<PrintQueue>,
     is_live: bool,
 }
 
@@ -66,7 +66,7 @@ impl Printer {
     /// Starts the thread.
     pub(super) fn start(progress: Progress) -> std::io::Result<Printer> {
         let (items, received) = channel();
-        let backlog = Arc::new(Backlog::default());
+        let backlog = Arc::new(PrintQueue::default());
         let is_live = progress.is_live();
         let printed = Arc::clone(&backlog);
         let thread = thread::Builder::new().name("printer".into());
@@ -85,16 +85,16 @@ impl Printer {
             if progress_of(event).is_some_and(|id| !self.is_live || !self.backlog.note(id)) {
                 return;
             }
-            self.send(Item::Event(Box::new(event.clone())));
+            self.send(PrintItem::Event(Box::new(event.clone())));
         })
     }
 
     /// Prints something after all events so far.
     pub(super) fn answer(&self, print: impl FnOnce() + Send + 'static) {
-        self.send(Item::Answer(Box::new(print)));
+        self.send(PrintItem::Answer(Box::new(print)));
     }
 
-    fn send(&self, item: Item) {
+    fn send(&self, item: PrintItem) {
         self.backlog.items.fetch_add(1, Ordering::Relaxed);
         // Without the thread nobody is there to be told.
         let _ = self.items.send(item);
@@ -129,16 +129,16 @@ fn progress_of(event: &Event) -> Option<ExperimentId> {
     }
 }
 
-fn print(mut progress: Progress, items: &Receiver<Item>, backlog: &Backlog) {
+fn print(mut progress: Progress, items: &Receiver<PrintItem>, backlog: &PrintQueue) {
     for item in items {
         match item {
-            Item::Event(event) => {
+            PrintItem::Event(event) => {
                 progress.show(&event);
                 if let Some(id) = progress_of(&event) {
                     backlog.printed(id);
                 }
             }
-            Item::Answer(print) => print(),
+            PrintItem::Answer(print) => print(),
         }
         backlog.items.fetch_sub(1, Ordering::Relaxed);
     }
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_sign_of_progress_holds_up_later_ones_of_its_own_experiment_only() {
-        let backlog = Backlog::default();
+        let backlog = PrintQueue::default();
         let [one, other] = [12, 14].map(ExperimentId::from);
         assert_eq!([backlog.note(one), backlog.note(one), backlog.note(other)], [true, false, true]);
         backlog.printed(one);

@@ -29,7 +29,7 @@ pub(super) struct Progress {
     clock: Clock,
     live: Option<Live>,
     /// The active runs, by experiment.
-    runs: BTreeMap<ExperimentId, ActiveRun>,
+    runs: BTreeMap<ExperimentId, LiveRun>,
     incumbent: Option<Number>,
     /// The line before that of the first event.
     first: Option<String>,
@@ -49,7 +49,7 @@ pub(super) struct Progress {
 }
 
 /// A run that is shown on a live line.
-struct ActiveRun {
+struct LiveRun {
     /// Its time limit, in seconds.
     limit: f64,
     /// The value to beat when it started, which is that of its own base.
@@ -268,7 +268,7 @@ impl Progress {
                     open_line(*id, format_args!("commit {commit} runs, log {log}"))
                 });
                 self.begin(*id, description.clone());
-                self.runs.insert(*id, ActiveRun { limit: *timeout, to_beat: incumbent.clone() });
+                self.runs.insert(*id, LiveRun { limit: *timeout, to_beat: incumbent.clone() });
                 self.draw(*id, Some(0.0), None);
             }
             Event::Confirming { id, role, seed, done, most } => {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{ExperimentId, ExperimentName, Note, Record, Tag, with_causes};
 use autoresearch::report::{
-    ChartStyle, Detail, Excerpt, Format, Report, Room, Sessions, chart_png, chart_svg, html_report, html_sessions,
+    ChartStyle, Detail, Excerpt, Format, PageRoom, Report, Sessions, chart_png, chart_svg, html_report, html_sessions,
     overlaid, overlay_svg, overlay_title, render_report, render_sessions,
 };
 use autoresearch::session::{SessionError, SessionView};
@@ -143,7 +143,7 @@ fn print(report: &Report, format: Format) -> Result<(), CliError> {
 /// The details of each experiment on a page, beside its row, as far as there is room. An unreadable part gives its
 /// cause.
 fn details(view: &SessionView, notes: &Notes) -> Vec<Detail> {
-    let mut room = Room::default();
+    let mut room = PageRoom::default();
     let mut details = Vec::new();
     for record in Detail::order(view.history.records()) {
         if room.is_used_up() {
@@ -155,7 +155,7 @@ fn details(view: &SessionView, notes: &Notes) -> Vec<Detail> {
 }
 
 /// The details of one experiment, as far as there is room.
-pub(super) fn detail(view: &SessionView, record: &Record, notes: &Notes, room: &mut Room) -> Detail {
+pub(super) fn detail(view: &SessionView, record: &Record, notes: &Notes, room: &mut PageRoom) -> Detail {
     let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
     let diff = match view.diff(record) {
         Ok(diff) => Excerpt::of_diff(&diff, room),

@@ -20,8 +20,8 @@ use autoresearch::score::{
     explain, program_template, terms_template,
 };
 use autoresearch::session::{
-    Compared, PROGRAM, RESEARCH_THRESHOLD, Scored, ScoredOf, SessionError, ask_subtopics, commit_new_files, no_session,
-    rating, score, session_tags,
+    ComparedState, PROGRAM, RESEARCH_THRESHOLD, Scored, ScoredOf, SessionError, ask_subtopics, commit_new_files,
+    no_session, rating, score, session_tags,
 };
 
 use super::args::{InitArgs, RateArgs, ReportArgs, ReportFormat, ScoreArgs};
@@ -217,7 +217,7 @@ fn lines(score: &Score) -> Vec<(Cow<'static, str>, String)> {
     lines
 }
 
-fn compared(compared: &Compared) -> String {
+fn compared(compared: &ComparedState) -> String {
     let kept = match (&compared.kept, compared.experiment) {
         (Some(_), Some(id)) if id.is_baseline() => "the baseline".to_owned(),
         (Some(_), Some(id)) => format!("experiment {id}"),

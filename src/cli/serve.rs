@@ -35,7 +35,8 @@ use autoresearch::fs::read_at_most;
 use autoresearch::git::Repo;
 use autoresearch::guardian::examine_guardians;
 use autoresearch::report::{
-    LivePart, LiveSession, Report, Room, SessionStatus, live_course, live_experiment, live_now, live_page, live_policy,
+    LivePart, LiveSession, PageRoom, Report, SessionStatus, live_course, live_experiment, live_now, live_page,
+    live_policy,
 };
 use autoresearch::rules::History;
 use autoresearch::session::{SessionError, SessionView, StatusWatcher, choose_session};
@@ -301,7 +302,7 @@ impl<'a> Reader<'a> {
             let view = SessionView::open(self.dir, Some(tag.clone()))?;
             let record = view.find(&Which::Digits(id.to_string()))?.clone();
             let notes = messages::on(&view, [&record]);
-            Ok(live_experiment(tag.as_str(), &report::detail(&view, &record, &notes, &mut Room::default())))
+            Ok(live_experiment(tag.as_str(), &report::detail(&view, &record, &notes, &mut PageRoom::default())))
         };
         read().map_err(|error: SessionError| with_causes(&error))
     }
@@ -439,7 +440,7 @@ const HEADERS: usize = 64;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What all connections share.
-struct Server {
+struct PageServer {
     door: Door,
     desk: Desk,
     page: String,
@@ -449,7 +450,7 @@ struct Server {
 /// Answers requests for ever.
 pub(super) async fn serve(listener: TcpListener, door: Door, desk: Desk) {
     let policy = HeaderValue::try_from(live_policy()).unwrap_or(HeaderValue::from_static("default-src 'none'"));
-    let server = Arc::new(Server { door, desk, page: live_page(), policy });
+    let server = Arc::new(PageServer { door, desk, page: live_page(), policy });
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -474,7 +475,7 @@ pub(super) async fn serve(listener: TcpListener, door: Door, desk: Desk) {
     }
 }
 
-impl Server {
+impl PageServer {
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<String>, Infallible> {
         let (status, body) = match self.refuse(&request) {
             Some((status, why)) => (status, why.to_owned()),

@@ -23,7 +23,7 @@ use super::args::{Cli, CompletionsArgs, ManArgs, Shell, examples, program};
 use super::error::CliError;
 use super::process::current_dir;
 use super::{error, output};
-use crate::archiver::Asked;
+use crate::archiver::AskedArchiver;
 
 /// Set by the scripts when they ask for completions: to the shell that asks.
 const ASKED_BY: &str = "AR_COMPLETE";
@@ -251,14 +251,14 @@ fn write_all(program: &Command, dir: &Path) -> io::Result<usize> {
 
 /// Prints what `ar --version` does.
 pub(super) fn version() -> ExitCode {
-    let archiver = Asked::start();
+    let archiver = AskedArchiver::start();
     output::text(&Cli::command().render_version());
     name_archiver(archiver);
     ExitCode::SUCCESS
 }
 
 /// Prints the version of the archiver that shares the program's name: build systems look for it.
-pub(super) fn name_archiver(archiver: Asked) {
+pub(super) fn name_archiver(archiver: AskedArchiver) {
     if let Some(version) = archiver.line() {
         output::line(&format!("archiver calls go to: {version}"));
     }

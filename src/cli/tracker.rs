@@ -151,11 +151,12 @@ impl Export<'_> {
         let python = tokio::select! {
             biased;
             () = signals.next() => return Ok(ExitCode::from(error::INTERRUPTED)),
-            found = Python::find(tracker, args, view) => found?,
+            found = TrackerPython::find(tracker, args, view) => found?,
         };
         let has_files = tracker.has_files(args.uri.is_some());
-        let files = has_files.then(|| Folder::prepare(view, self.folder.as_deref(), tracker.name)).transpose()?;
-        let folder = files.as_ref().map(Folder::path);
+        let files =
+            has_files.then(|| TrackerFolder::prepare(view, self.folder.as_deref(), tracker.name)).transpose()?;
+        let folder = files.as_ref().map(TrackerFolder::path);
         let mut client = python.start(tracker.script, &self.script_arguments(folder))?;
         if args.follow {
             output::note(&format!("writing session {} to {}; Ctrl-C ends it", view.tag, self.place(folder)));
@@ -320,18 +321,18 @@ impl<'a> Feed<'a> {
 const IGNORE_ALL: &str = "*\n";
 
 /// The folder of a tracker's files, locked for this process.
-pub(super) struct Folder {
+pub(super) struct TrackerFolder {
     path: PathBuf,
     _lock: File,
 }
 
-impl Folder {
+impl TrackerFolder {
     /// Makes the folder that was passed, or else the one named `name` beside the session's own files.
     ///
     /// # Errors
     ///
     /// Git does not ignore what is in it; another export writes into it; it cannot be made.
-    pub(super) fn prepare(view: &SessionView, passed: Option<&Path>, name: &str) -> Result<Folder, CliError> {
+    pub(super) fn prepare(view: &SessionView, passed: Option<&Path>, name: &str) -> Result<TrackerFolder, CliError> {
         let own = view.folder.root().join(name);
         let dir = passed.unwrap_or(&own);
         let failed = |source| SessionError::Io { action: "write", path: dir.to_owned(), source };
@@ -356,7 +357,7 @@ impl Folder {
             let error = format!("another export writes into {}", path.display());
             return Err(CliError::new(error, Some("wait for its end, or pass --output DIR".into())));
         }
-        Ok(Folder { path, _lock: lock })
+        Ok(TrackerFolder { path, _lock: lock })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -383,18 +384,22 @@ const PREFIX: &str = "import sys; sys.path[:] = filter(None, sys.path)\n";
 const VARIABLES: &[(&str, &str)] = &[("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONUTF8", "1")];
 
 /// A command that runs Python with a tracker's client.
-pub(super) struct Python {
+pub(super) struct TrackerPython {
     program: OsString,
     arguments: Vec<OsString>,
 }
 
-impl Python {
+impl TrackerPython {
     /// Finds it: the one that was passed, and no other; else the first that imports the client, of `.venv` and `python3`; else
     /// uv, if it may install.
-    pub(super) async fn find(tracker: &Tracker, args: &TrackerArgs, view: &SessionView) -> Result<Python, CliError> {
+    pub(super) async fn find(
+        tracker: &Tracker,
+        args: &TrackerArgs,
+        view: &SessionView,
+    ) -> Result<TrackerPython, CliError> {
         if let Some(python) = &args.python {
             return match missing(python.as_os_str(), tracker).await {
-                None => Ok(Python::plain(python.into())),
+                None => Ok(TrackerPython::plain(python.into())),
                 Some(why) => {
                     let packages = tracker.packages.join(" ");
                     let hint =
@@ -409,11 +414,11 @@ impl Python {
         let mut tried = Vec::new();
         for program in own.into_iter().chain(["python3".into()]) {
             match missing(&program, tracker).await {
-                None => return Ok(Python::plain(program)),
+                None => return Ok(TrackerPython::plain(program)),
                 Some(why) => tried.push(format!("{}: {why}", PathBuf::from(program).display())),
             }
         }
-        let uv = Python::of_uv(tracker);
+        let uv = TrackerPython::of_uv(tracker);
         if args.install {
             return Ok(uv);
         }
@@ -422,15 +427,15 @@ impl Python {
             .with_excerpt(tried.join("\n")))
     }
 
-    fn plain(program: OsString) -> Python {
-        Python { program, arguments: Vec::new() }
+    fn plain(program: OsString) -> TrackerPython {
+        TrackerPython { program, arguments: Vec::new() }
     }
 
     /// uv with the client's packages. Without the project, which it would install as well.
-    fn of_uv(tracker: &Tracker) -> Python {
+    fn of_uv(tracker: &Tracker) -> TrackerPython {
         let packages = tracker.packages.iter().flat_map(|package| ["--with", package]);
         let arguments = ["run", "--no-project"].into_iter().chain(packages).chain(["python"]);
-        Python { program: "uv".into(), arguments: arguments.map(OsString::from).collect() }
+        TrackerPython { program: "uv".into(), arguments: arguments.map(OsString::from).collect() }
     }
 
     /// Itself as a command line.

@@ -27,7 +27,7 @@ use super::{error, output, process};
 
 /// The information to print beside the record of an attempt.
 #[derive(Clone, Copy)]
-struct Next<'a> {
+struct AfterAttempt<'a> {
     directive: Directive,
     /// The reason that there is no next one.
     full: Option<&'a StopReason>,
@@ -75,7 +75,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
             let (printed, is_printed) = mpsc::channel();
             printer.answer(move || {
                 let (full, doubt) = (full.as_ref(), doubt.as_deref());
-                let next = Next { directive, full, words: &told, doubt, head: head.as_ref() };
+                let next = AfterAttempt { directive, full, words: &told, doubt, head: head.as_ref() };
                 answer(&history, tried, next, &contract, args.format);
                 let _ = printed.send(());
             });
@@ -138,7 +138,7 @@ fn code(tried: Tried, history: &History) -> Option<u8> {
 }
 
 /// Says what came of a try.
-fn answer(history: &History, tried: Tried, next: Next<'_>, contract: &Contract, format: AnswerFormat) {
+fn answer(history: &History, tried: Tried, next: AfterAttempt<'_>, contract: &Contract, format: AnswerFormat) {
     match tried {
         Tried::Recorded(id) => {
             let Some(record) = history.get(id) else { return };
@@ -180,7 +180,7 @@ fn answer(history: &History, tried: Tried, next: Next<'_>, contract: &Contract, 
 fn with_next(
     record: &Record,
     history: &History,
-    Next { directive, words, doubt, .. }: Next<'_>,
+    AfterAttempt { directive, words, doubt, .. }: AfterAttempt<'_>,
     contract: &Contract,
 ) -> Value {
     let mut answer = json!(record);
@@ -208,8 +208,8 @@ fn print_reworking(record: &Record) {
     output::line("      next: edit it so that the guard passes, then run `ar try`");
 }
 
-fn print_outcome(history: &History, record: &Record, next: Next<'_>, contract: &Contract) {
-    let Next { directive, full, words, doubt, head } = next;
+fn print_outcome(history: &History, record: &Record, next: AfterAttempt<'_>, contract: &Contract) {
+    let AfterAttempt { directive, full, words, doubt, head } = next;
     output::line(&OutcomeLine::of_experiment(record, doubt).fit(output::width()));
     if let Some(failure) = record.failure.as_ref().filter(|failure| !failure.excerpt.trim().is_empty()) {
         for line in failure.excerpt.lines() {

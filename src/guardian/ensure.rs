@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::resident::{RESIDENT_ARGUMENT, Seat, seated, want, wanted};
+use super::resident::{GuardLock, RESIDENT_ARGUMENT, seated, want, wanted};
 use super::units::{ServiceError, guardian_folder, log_to, own_program, without_own_variables};
 use crate::domain::Resident;
 
@@ -77,7 +77,7 @@ pub fn become_resident(settings: &Resident) -> ServiceError {
     let become_it = || -> Result<ServiceError, ServiceError> {
         let folder = guardian_folder()?;
         // The lock is free: the program that follows takes it.
-        drop(Seat::take(&folder)?);
+        drop(GuardLock::take(&folder)?);
         want(&folder, settings)?;
         let program = own_program()?;
         // A fresh program has a third of this one's memory, which reading the command line took.

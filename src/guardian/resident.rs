@@ -49,7 +49,7 @@ const NEEDS_PERSON: i32 = 4;
 pub fn reside(mut say: impl FnMut(&str)) -> Result<(), ServiceError> {
     let folder = guardian_folder()?;
     let program = own_program()?;
-    let mut seat = Seat::take(&folder)?;
+    let mut seat = GuardLock::take(&folder)?;
     seat.sign();
     let Some(mut settings) = wanted(&folder, &Resident::default())? else {
         say(UNWANTED);
@@ -191,7 +191,7 @@ fn settings_text(settings: &Resident) -> String {
 }
 
 /// The lock of the resident guard, held until this is dropped or the process ends.
-pub(super) struct Seat {
+pub(super) struct GuardLock {
     file: File,
     path: PathBuf,
 }
@@ -200,13 +200,13 @@ fn lock_file(folder: &Path) -> PathBuf {
     folder.join("resident.lock")
 }
 
-impl Seat {
+impl GuardLock {
     /// Takes the lock.
     ///
     /// # Errors
     ///
     /// Another resident guard holds it, or its file cannot be opened.
-    pub(super) fn take(folder: &Path) -> Result<Seat, ServiceError> {
+    pub(super) fn take(folder: &Path) -> Result<GuardLock, ServiceError> {
         create_folder(folder)?;
         let path = lock_file(folder);
         let lock = || -> io::Result<Option<File>> {
@@ -216,7 +216,7 @@ impl Seat {
             Ok(lock_within(&file, GLANCE)?.then_some(file))
         };
         match lock().map_err(failed("lock", &path))? {
-            Some(file) => Ok(Seat { file, path }),
+            Some(file) => Ok(GuardLock { file, path }),
             None => Err(ServiceError::Running { process: holder(&path) }),
         }
     }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::read::ledger;
 use super::rows::{Ledger, ReadOptions, Row, Segment};
 use super::shape::{SAMPLE, SampleRows, Shape};
-use super::table::{Form, is_comment};
+use super::table::{LedgerForm, is_comment};
 use super::text::{Cells, TextLines};
 use crate::domain::{Direction, count_of};
 use crate::measure::quote_constants;
@@ -25,8 +25,8 @@ type Item<'a> = (u32, Cow<'a, str>);
 /// Reads JSON lines or an array. A config line begins a segment: it says metric and direction of the rows behind it, or leaves
 /// them as they were. The newest segment that has rows is read, unless another one is said; without a row, the newest config
 /// line has its say.
-pub(super) fn read(text: &str, form: Form, said: &ReadOptions<'_>) -> Ledger {
-    let items = if form == Form::JsonArray { elements(text) } else { lines(text) };
+pub(super) fn read(text: &str, form: LedgerForm, said: &ReadOptions<'_>) -> Ledger {
+    let items = if form == LedgerForm::JsonArray { elements(text) } else { lines(text) };
     let mut reader = JsonReader::of(&items, said, false);
     if reader.has_twins() {
         reader = JsonReader::of(&items, said, true);

@@ -16,8 +16,8 @@ mod text;
 
 pub use file::{LedgerError, LedgerFile, RESULTS};
 pub use read::{SourceError, examine, read, read_file};
-pub use rebuild::Comparison;
+pub use rebuild::LedgerDifferences;
 pub use repair::{HeldRows, LedgerChanges, Rebuilt};
 pub use row_format::Entry;
 pub use rows::{Ledger, ReadOptions, Row, RowStatus, Segment};
-pub use table::Form;
+pub use table::LedgerForm;

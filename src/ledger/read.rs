@@ -13,20 +13,20 @@ use super::rows::{
     failure, says_wrong, value,
 };
 use super::shape::Shape;
-use super::table::{Form, TableLine, TableLines};
+use super::table::{LedgerForm, TableLine, TableLines};
 use super::text::decode;
 use crate::domain::{Area, Direction, Finding, bytes_text, count_of, cut, shell_word};
 use crate::fs::read_at_most;
 
-/// Reads a ledger in any of the [`Form`]s, whatever is wrong with it; what it cannot read as a row it counts.
+/// Reads a ledger in any of the [`LedgerForm`]s, whatever is wrong with it; what it cannot read as a row it counts.
 ///
 /// The metric and its direction are those that are `said`, else what a config line or a plain header says (first column the
 /// commit, second the metric), else the likeliest by their names, which [`Ledger::assumed`] then says. A segment that is not
 /// there has no rows.
 pub fn read(bytes: impl Into<Vec<u8>>, said: &ReadOptions<'_>) -> Ledger {
     let text = decode(bytes.into());
-    let form = Form::of(&text);
-    if matches!(form, Form::JsonLines | Form::JsonArray) {
+    let form = LedgerForm::of(&text);
+    if matches!(form, LedgerForm::JsonLines | LedgerForm::JsonArray) {
         return jsonl::read(&text, form, said);
     }
     let mut assumed = Vec::new();

@@ -295,7 +295,7 @@ fn an_array_of_objects_is_rows_however_it_is_written() {
         let found = ledger(text);
         let rows: Vec<_> = found.rows.iter().map(|row| (row.status, row.value.is_some())).collect();
         assert_eq!(rows, [(RowStatus::Keep, true), (RowStatus::Crash, false)], "{text}");
-        assert_eq!((found.form, found.metric.as_deref()), (Form::JsonArray, Some("loss")));
+        assert_eq!((found.form, found.metric.as_deref()), (LedgerForm::JsonArray, Some("loss")));
     }
     let torn = ledger("[\n {\"loss\":2,\"status\":\"keep\"},\n {\"loss\":1,\"sta");
     assert_eq!(problems(&torn), [(3, "not a JSON object")]);
@@ -426,7 +426,7 @@ fn commas_semicolons_and_bars_separate_cells_too() {
         let found = ledger(text);
         assert_eq!(
             (found.form, found.rows.len(), found.metric.as_deref()),
-            (Form::Markdown, 2, Some("loss")),
+            (LedgerForm::Markdown, 2, Some("loss")),
             "{text}"
         );
     }
@@ -434,7 +434,7 @@ fn commas_semicolons_and_bars_separate_cells_too() {
         "The night.\n\n| commit | val_bpb | status | description |\n|:--|--:|---|---|\n\
          | `aaaaaaa` | **1.5** | keep | a \\| b |\n| bbbbbbb | 1.25 | discard |\n",
     );
-    assert_eq!((found.form, found.rows.len()), (Form::Markdown, 2));
+    assert_eq!((found.form, found.rows.len()), (LedgerForm::Markdown, 2));
     let row = &found.rows[0];
     assert_eq!((row.commit.as_deref(), &*row.description), (Some("aaaaaaa"), "a | b"));
     assert_eq!(row.value.as_ref().unwrap().raw, "1.5");
@@ -541,7 +541,7 @@ fn a_table_that_blanks_align_is_read() {
          f10a2c88     nan      oom        failed    block_size=4096 OOM\n\
          0badcafe  1.2\n",
     );
-    assert_eq!((found.form, found.metric.as_deref()), (Form::Aligned, Some("val_bpb")));
+    assert_eq!((found.form, found.metric.as_deref()), (LedgerForm::Aligned, Some("val_bpb")));
     let rows: Vec<_> = found.rows.iter().map(|row| (row.status, row.failure, &*row.description)).collect();
     assert_eq!(
         rows,

@@ -9,7 +9,7 @@ use super::rows::classify;
 /// The differences between a ledger and the experiments that should be in it. Lines count from 1, experiments from 0 in their
 /// given order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Comparison {
+pub struct LedgerDifferences {
     /// The experiments that have no whole row and need one.
     pub missing: Vec<usize>,
     /// The lines of rows, or of a header, that were cut short.
@@ -24,7 +24,7 @@ pub struct Comparison {
     pub foreign: usize,
 }
 
-impl Comparison {
+impl LedgerDifferences {
     /// Returns whether a rebuilt file would be the same.
     pub fn is_whole(&self) -> bool {
         self.missing.is_empty() && self.torn.is_empty() && self.repeated.is_empty()
@@ -174,8 +174,8 @@ impl<'a> Rebuild<'a> {
     }
 
     /// Compares the ledger with what it should be.
-    pub(super) fn comparison(&self) -> Comparison {
-        let mut found = Comparison::default();
+    pub(super) fn comparison(&self) -> LedgerDifferences {
+        let mut found = LedgerDifferences::default();
         let mut has_row = vec![false; self.rows.len()];
         for (number, (line, text)) in (1..).zip(self.lines.iter().zip(self.text.split_inclusive('\n'))) {
             match *line {
@@ -329,7 +329,10 @@ mod tests {
     }
 
     /// The comparison, the rebuilt text, and where the rows are.
-    fn rebuilt(text: &str, experiments: &[(CommitId, Option<Number>, String)]) -> (Comparison, String, Vec<u64>) {
+    fn rebuilt(
+        text: &str,
+        experiments: &[(CommitId, Option<Number>, String)],
+    ) -> (LedgerDifferences, String, Vec<u64>) {
         let (format, has_header) = format_of(text);
         let rebuild = Rebuild::new(text, &format, has_header, &entries(experiments));
         let (text, places) = rebuild.text();
@@ -478,7 +481,7 @@ mod tests {
         let (found, text, _) = rebuilt(&format!("{}\n{row}", HEADER.join("\t")), &two);
         assert_eq!(found.missing, [1]);
         assert_eq!(text, format!("{}\n{row}{row}", HEADER.join("\t")));
-        assert_eq!(rebuilt(&text, &two).0, Comparison { own: 2, ..Comparison::default() });
+        assert_eq!(rebuilt(&text, &two).0, LedgerDifferences { own: 2, ..LedgerDifferences::default() });
     }
 
     /// Damage to a row of a file.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::file::{LARGEST, LedgerError, LedgerFile, has_content};
-use super::rebuild::{Comparison, Rebuild};
+use super::rebuild::{LedgerDifferences, Rebuild};
 use super::row_format::{Entry, RowFormat};
 use crate::domain::{CommitId, LedgerDialect, Record};
 use crate::fs::{FileError, FileStamp, copy_beside, free_beside, if_exists, read_at_most, replace_through};
@@ -17,7 +17,7 @@ use crate::fs::{FileError, FileStamp, copy_beside, free_beside, if_exists, read_
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rebuilt {
     /// The differences found before the repair.
-    pub found: Comparison,
+    pub found: LedgerDifferences,
     /// The copy of what it was; absent when there was no file.
     pub copy: Option<PathBuf>,
     /// Byte offset of each record's row, in the order of the records; 0 for a record without a row.
@@ -45,7 +45,7 @@ impl LedgerFile {
         metric: &str,
         dialect: LedgerDialect,
         records: &[&Record],
-    ) -> Result<Comparison, LedgerError> {
+    ) -> Result<LedgerDifferences, LedgerError> {
         let ledger = LedgerFile::unread(path, metric, dialect);
         let bytes = if_exists(read_at_most(path, LARGEST)).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput => LedgerError::NotAFile(path.to_owned()),
@@ -189,7 +189,7 @@ impl LedgerFile {
 
     /// Compares the bytes of a file with the records. Returns the differences, the rebuilt text, and the byte offset of each
     /// row.
-    fn rebuilt(&self, bytes: &[u8], records: &[&Record]) -> Result<(Comparison, String, Vec<u64>), LedgerError> {
+    fn rebuilt(&self, bytes: &[u8], records: &[&Record]) -> Result<(LedgerDifferences, String, Vec<u64>), LedgerError> {
         let entries: Vec<Entry<'_>> = records.iter().map(|record| Entry::of(record)).collect();
         // A character that was cut short at the end belongs to a row that was.
         let whole = match std::str::from_utf8(bytes) {

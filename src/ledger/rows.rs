@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};
 
 use super::columns::{is_nothing, is_scaled, quantity};
-use super::table::Form;
+use super::table::LedgerForm;
 use crate::domain::{Direction, FailureClass, LedgerDialect, Number, Outcome, Unit, count_of, cut, plain_name};
 
 /// Maximum number of distinct words to report that are not verdicts.
@@ -36,7 +36,7 @@ pub struct Ledger {
     /// Its path; absent if it was read from text alone.
     pub file: Option<PathBuf>,
     /// The kind of its file.
-    pub form: Form,
+    pub form: LedgerForm,
     /// The metric's name; absent where nothing says it.
     pub metric: Option<String>,
     /// Which way is better.

@@ -5,7 +5,7 @@ use super::columns::{
     memory, memory_unit, metric_assumed, named, number, quantity, verdict,
 };
 use super::rows::{RowStatus, VerdictColumn, classify};
-use super::table::{Form, TableLine, TableLines};
+use super::table::{LedgerForm, TableLine, TableLines};
 use super::text::Cells;
 use crate::domain::{Direction, Number, Unit, plain_name};
 
@@ -21,7 +21,7 @@ const SURELY_MIB: f64 = 1024.0;
 /// The columns of a table.
 #[derive(Debug, Default)]
 pub(super) struct Shape {
-    pub(super) form: Form,
+    pub(super) form: LedgerForm,
     /// The header's cells; empty where there is no header.
     pub(super) header: Vec<String>,
     /// Number of cells in a row.
@@ -47,7 +47,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn find(text: &str, form: Form, metric: Option<&str>, assumed: &mut Vec<String>) -> Self {
+    pub(super) fn find(text: &str, form: LedgerForm, metric: Option<&str>, assumed: &mut Vec<String>) -> Self {
         let mut lines = TableLines::new(text, form);
         let mut line = TableLine::default();
         if !lines.read(&mut line) {
@@ -87,7 +87,7 @@ impl Shape {
 
     /// The columns of JSON objects, whose fields are the header. A config line may name the metric.
     pub(super) fn of_fields(
-        form: Form,
+        form: LedgerForm,
         wanted: Option<&str>,
         config: Option<&str>,
         header: Vec<String>,
@@ -115,7 +115,7 @@ impl Shape {
 
     /// Finds the columns by their names, and by what stands in them where names do not tell.
     fn with_header(self, header: Vec<String>, sample: &SampleRows<'_>, assumed: &mut Vec<String>) -> Self {
-        let is_json = matches!(self.form, Form::JsonLines | Form::JsonArray);
+        let is_json = matches!(self.form, LedgerForm::JsonLines | LedgerForm::JsonArray);
         let what = if is_json { "field" } else { "column" };
         let mut columns = ColumnPositions::by_name(&header, self.metric.as_deref());
         columns.status = sample.verdict_column(&header);

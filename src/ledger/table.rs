@@ -13,7 +13,7 @@ const LONGEST_CELL: usize = 64;
 
 /// The kind of a ledger's file, as a sentence names it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::Display)]
-pub enum Form {
+pub enum LedgerForm {
     /// Cells with tabs between them.
     #[default]
     #[strum(to_string = "tab-separated")]
@@ -38,39 +38,39 @@ pub enum Form {
     JsonArray,
 }
 
-impl Form {
+impl LedgerForm {
     /// Tells the form by the first line that is neither blank nor a comment; of a text with a line such as `| - | - |` it is
     /// Markdown.
-    pub(super) fn of(text: &str) -> Form {
+    pub(super) fn of(text: &str) -> LedgerForm {
         let is_row = |line: &&str| !line.trim().is_empty() && !is_comment(line);
-        let Some(first) = TextLines::new(text).find(is_row) else { return Form::Tabs };
+        let Some(first) = TextLines::new(text).find(is_row) else { return LedgerForm::Tabs };
         let start = first.trim_start();
         if text.trim_start().strip_prefix('[').is_some_and(|inner| inner.trim_start().starts_with(['{', ']'])) {
-            return Form::JsonArray;
+            return LedgerForm::JsonArray;
         }
         if start.starts_with('{') {
-            return Form::JsonLines;
+            return LedgerForm::JsonLines;
         }
         if start.starts_with('|') || TextLines::new(text).take(200).any(is_rule) {
-            return Form::Markdown;
+            return LedgerForm::Markdown;
         }
         if !first.contains('\t') && is_table(first) {
-            return Form::Aligned;
+            return LedgerForm::Aligned;
         }
-        match [('\t', Form::Tabs), (',', Form::Commas), (';', Form::Semicolons)]
+        match [('\t', LedgerForm::Tabs), (',', LedgerForm::Commas), (';', LedgerForm::Semicolons)]
             .into_iter()
             .find(|(sign, _)| first.contains(*sign))
         {
             Some((_, form)) => form,
-            None => Form::Tabs,
+            None => LedgerForm::Tabs,
         }
     }
 
     /// The sign between cells.
     fn sign(self) -> char {
         match self {
-            Form::Commas => ',',
-            Form::Semicolons => ';',
+            LedgerForm::Commas => ',',
+            LedgerForm::Semicolons => ';',
             _ => '\t',
         }
     }
@@ -101,7 +101,7 @@ pub(super) struct TableLines<'a> {
     lines: TextLines<'a>,
     /// Lines that were looked at and are still to be given, with their numbers.
     ahead: VecDeque<(u32, &'a str)>,
-    form: Form,
+    form: LedgerForm,
     /// The columns at which the cells of an aligned table begin.
     stops: Stops,
     /// Reads rows with quotes; made for the first one.
@@ -115,10 +115,10 @@ pub(super) struct TableLines<'a> {
 }
 
 impl<'a> TableLines<'a> {
-    pub(super) fn new(text: &'a str, form: Form) -> Self {
+    pub(super) fn new(text: &'a str, form: LedgerForm) -> Self {
         let (mut lines, mut prose) = (TextLines::new(text), 0);
         // The header of a Markdown table is in front of its first rule, whatever bars prose has.
-        let rule = TextLines::new(text).position(is_rule).filter(|_| form == Form::Markdown).unwrap_or_default();
+        let rule = TextLines::new(text).position(is_rule).filter(|_| form == LedgerForm::Markdown).unwrap_or_default();
         for line in (1..rule).map_while(|_| lines.next()) {
             prose += u32::from(!line.trim().is_empty() && !is_comment(line));
         }
@@ -138,27 +138,27 @@ impl<'a> TableLines<'a> {
     pub(super) fn read(&mut self, line: &mut TableLine<'a>) -> bool {
         while let Some((number, text)) = self.next_line() {
             // `# | time` is a header without a first bar.
-            if is_comment(text) && !(self.form == Form::Markdown && text.contains('|')) {
+            if is_comment(text) && !(self.form == LedgerForm::Markdown && text.contains('|')) {
                 self.comment = Some((number, text));
                 continue;
             }
             let draws = match self.form {
-                Form::Markdown => is_rule(text),
-                Form::Aligned => is_ruler(text),
+                LedgerForm::Markdown => is_rule(text),
+                LedgerForm::Aligned => is_ruler(text),
                 _ => false,
             };
             if draws || text.trim().is_empty() {
                 continue;
             }
-            if self.form == Form::Markdown && !text.contains('|') {
+            if self.form == LedgerForm::Markdown && !text.contains('|') {
                 self.prose += 1;
                 continue;
             }
             line.number = number;
             self.split(text, &mut line.cells);
             match self.form {
-                Form::Tabs => self.repair_torn(text, &mut line.cells),
-                Form::Commas | Form::Semicolons => self.repair_open(text, &mut line.cells),
+                LedgerForm::Tabs => self.repair_torn(text, &mut line.cells),
+                LedgerForm::Commas | LedgerForm::Semicolons => self.repair_open(text, &mut line.cells),
                 _ => {}
             }
             if line.cells.iter().any(|cell| !cell.trim().is_empty()) {
@@ -197,9 +197,9 @@ impl<'a> TableLines<'a> {
     fn split(&mut self, text: &'a str, cells: &mut Cells<'a>) {
         cells.clear();
         match self.form {
-            Form::Aligned => self.stops.split(text, cells),
-            Form::Markdown => split_bars(text, cells),
-            Form::Commas | Form::Semicolons if text.contains('"') => *cells = self.quoted_cells(text),
+            LedgerForm::Aligned => self.stops.split(text, cells),
+            LedgerForm::Markdown => split_bars(text, cells),
+            LedgerForm::Commas | LedgerForm::Semicolons if text.contains('"') => *cells = self.quoted_cells(text),
             _ => cells.extend(text.split(self.form.sign()).map(Cow::Borrowed)),
         }
     }

@@ -280,16 +280,16 @@ pub(super) struct Slot<'a> {
 
 /// A seat in the JSON document.
 #[derive(Serialize)]
-pub(super) struct Seat<'a> {
+pub(super) struct SeatDocument<'a> {
     seat: usize,
     #[serde(flatten)]
     lane: &'a LaneStatus,
 }
 
 /// The slots and the seats in the JSON document.
-pub(super) fn slots_and_seats(lanes: &LanesStatus) -> (Vec<Slot<'_>>, Vec<Seat<'_>>) {
+pub(super) fn slots_and_seats(lanes: &LanesStatus) -> (Vec<Slot<'_>>, Vec<SeatDocument<'_>>) {
     let slots = lanes.slots.iter().enumerate().map(|(slot, lane)| Slot { slot, lane, gpu: &lane.gpu });
-    let seats = lanes.seats.iter().enumerate().map(|(seat, lane)| Seat { seat, lane });
+    let seats = lanes.seats.iter().enumerate().map(|(seat, lane)| SeatDocument { seat, lane });
     (slots.collect(), seats.collect())
 }
 

@@ -11,7 +11,7 @@ use super::axes::{ArtifactData, Sources};
 use super::chart::Series;
 use super::experiments::{described, with};
 use super::render::value;
-use super::sections::Verified;
+use super::sections::VerifiedSection;
 use super::spending::Cost;
 use crate::domain::{
     AgentCall, CommitId, Composite, Contract, DiffStat, Direction, ExperimentId, Note, Outcome, Record, Review,
@@ -150,7 +150,7 @@ pub struct Report {
     /// The value from which on experiments are kept, whatever the best is.
     pub(super) keep_above: Option<f64>,
     /// What fresh runs say of its experiments.
-    pub(super) verified: Verified,
+    pub(super) verified: VerifiedSection,
     /// The folder with the artifacts of the best experiment.
     pub(super) artifacts: Option<String>,
     /// Assumptions, and how to override them, a sentence each.

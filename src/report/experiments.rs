@@ -73,7 +73,7 @@ pub fn record_grid(
     notes: &[Note],
     screen: Option<Clock>,
 ) -> Grid {
-    let mut fields = Fields(Grid::new([("field", Left), ("value", Left)]));
+    let mut fields = FieldRows(Grid::new([("field", Left), ("value", Left)]));
     fields.add_result(record, composite);
     if let Some(rival) = had_to_beat
         && let Some(found) = confounds_text(&confounds_of_keep(record, had_to_beat))
@@ -112,9 +112,9 @@ pub fn record_grid(
 }
 
 /// The rows for the fields of one record.
-struct Fields(Grid);
+struct FieldRows(Grid);
 
-impl Fields {
+impl FieldRows {
     /// Adds a row, unless its value is empty.
     fn add(&mut self, name: &str, value: String) {
         if !value.is_empty() {
@@ -214,10 +214,10 @@ fn guard_text(guard: &GuardRun) -> String {
 
 /// A column of the table of experiments.
 #[derive(Debug, Clone)]
-pub struct Column(Kind);
+pub struct Column(ColumnKind);
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum ColumnKind {
     Named(&'static Named),
     /// A number of the logs.
     Metric(String),
@@ -320,7 +320,9 @@ impl Column {
             DEFAULT.iter().filter(is_shown).filter_map(|name| COLUMNS.iter().find(|column| column.name == *name));
         let of = |named: &'static Named| {
             let axes = if named.name == VALUE { axes } else { &[] };
-            [Column(Kind::Named(named))].into_iter().chain(axes.iter().map(|axis| Column(Kind::Metric(axis.clone()))))
+            [Column(ColumnKind::Named(named))]
+                .into_iter()
+                .chain(axes.iter().map(|axis| Column(ColumnKind::Metric(axis.clone()))))
         };
         named.flat_map(of).collect()
     }
@@ -331,10 +333,10 @@ impl Column {
         let name_of_own = if records.iter().any(|record| record.metric.name == name) { VALUE } else { name };
         let own = |name: &str| COLUMNS.iter().find(|column| column.name == name);
         if let Some(named) = own(name).or_else(|| own(name_of_own)) {
-            return Ok(Column(Kind::Named(named)));
+            return Ok(Column(ColumnKind::Named(named)));
         }
         if records.iter().any(|record| record.metrics.get(name).is_some()) {
-            return Ok(Column(Kind::Metric(name.to_owned())));
+            return Ok(Column(ColumnKind::Metric(name.to_owned())));
         }
         let mut numbers: Vec<String> = records.iter().flat_map(|record| record.metrics.names().cloned()).collect();
         numbers.sort();
@@ -346,17 +348,17 @@ impl Column {
     /// Its heading; that of the value is the `metric`.
     pub(super) fn heading(&self, metric: &str) -> (String, Align) {
         match &self.0 {
-            Kind::Named(Named { heading: VALUE, align, .. }) => (metric.to_owned(), *align),
-            Kind::Named(named) => (named.heading.to_owned(), named.align),
-            Kind::Metric(name) => (name.clone(), Right),
+            ColumnKind::Named(Named { heading: VALUE, align, .. }) => (metric.to_owned(), *align),
+            ColumnKind::Named(named) => (named.heading.to_owned(), named.align),
+            ColumnKind::Metric(name) => (name.clone(), Right),
         }
     }
 
     /// Its text for an experiment. Times are local on the `screen` of a user with that clock, else in UTC.
     pub(super) fn cell(&self, shown: &Shown<'_>, screen: Option<Clock>) -> String {
         match &self.0 {
-            Kind::Named(named) => (named.cell)(shown, screen),
-            Kind::Metric(name) => text(shown.record.metrics.get(name)),
+            ColumnKind::Named(named) => (named.cell)(shown, screen),
+            ColumnKind::Metric(name) => text(shown.record.metrics.get(name)),
         }
     }
 }

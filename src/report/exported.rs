@@ -18,7 +18,7 @@ use crate::rules::{Candidate, CountedOutcome, Selection, select_places};
 
 /// A record with the notes on it, as JSON has it; without notes the field is absent.
 #[derive(Serialize)]
-struct Noted<'a> {
+struct NotedRecord<'a> {
     #[serde(flatten)]
     record: &'a Record,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,7 +29,7 @@ struct Noted<'a> {
 
 /// A record with the notes on it, as a JSON document.
 pub fn record_json<'a>(record: &'a Record, notes: Option<&'a Vec<Note>>) -> impl Serialize + 'a {
-    Noted { record, notes, artifact: None }
+    NotedRecord { record, notes, artifact: None }
 }
 
 /// The same of these records of a session, in their order, with what its artifact scored after each.
@@ -39,7 +39,7 @@ pub fn records_json<'a>(
     artifact: &'a BTreeMap<ExperimentId, ArtifactData>,
 ) -> Vec<impl Serialize + 'a> {
     let noted =
-        |record: &&'a Record| Noted { record, notes: notes.get(&record.id), artifact: artifact.get(&record.id) };
+        |record: &&'a Record| NotedRecord { record, notes: notes.get(&record.id), artifact: artifact.get(&record.id) };
     records.iter().map(noted).collect()
 }
 

@@ -36,8 +36,8 @@ pub use exported::{
 };
 pub use grid::{Align, Format, Grid};
 pub use html::{
-    Detail, Excerpt, LivePart, LiveSession, Room, html_report, html_sessions, live_course, live_experiment, live_now,
-    live_page, live_policy,
+    Detail, Excerpt, LivePart, LiveSession, PageRoom, html_report, html_sessions, live_course, live_experiment,
+    live_now, live_page, live_policy,
 };
 pub use lists::{findings_grid, findings_json, findings_text, ideas_grid, words_grid};
 pub use ratings::{ratings_grid, render_weights, weights_json};

@@ -351,7 +351,7 @@ const MOST: usize = 8;
 
 /// What fresh runs say of a session.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Verified {
+pub(super) struct VerifiedSection {
     /// The experiments against those of the same session, for each point of the report.
     own: Vec<Vec<VerifiedPair>>,
     /// Its experiments against those of other sessions.
@@ -360,13 +360,13 @@ pub(super) struct Verified {
     tells_more: bool,
 }
 
-impl Verified {
+impl VerifiedSection {
     /// Takes what was verified, for a report whose points are these experiments. A command that gives one number for every
     /// seed has nothing to verify, and neither have experiments that were not run here.
-    fn of(history: &History, ids: impl Iterator<Item = ExperimentId>) -> Verified {
+    fn of(history: &History, ids: impl Iterator<Item = ExperimentId>) -> VerifiedSection {
         let made = || history.verified().iter().filter(|pair| pair.runs > 0);
         let of = |id| made().filter(|pair| pair.a.own().is_some() && pair.b.own() == Some(id)).cloned().collect();
-        Verified {
+        VerifiedSection {
             own: ids.map(of).collect(),
             across: made().filter(|pair| pair.a.own().is_none()).cloned().collect(),
             tells_more: history.records().iter().all(|record| record.imported.is_none())
@@ -379,7 +379,7 @@ impl Report {
     /// The same with what was verified of the session whose records it is of.
     #[must_use]
     pub fn with_verified(mut self, history: &History) -> Report {
-        self.verified = Verified::of(history, self.points.iter().map(|point| point.id));
+        self.verified = VerifiedSection::of(history, self.points.iter().map(|point| point.id));
         self
     }
 

@@ -35,7 +35,7 @@ pub use files::{
 };
 pub(crate) use plan::has_user_commits;
 pub use plan::{Drive, LoopWish, Plan, Wanted, outer_agent, session_checked_out};
-pub use research::{Compared, RESEARCH_THRESHOLD, Scored, ScoredOf, ask_subtopics, score};
+pub use research::{ComparedState, RESEARCH_THRESHOLD, Scored, ScoredOf, ask_subtopics, score};
 pub use store::{
     AGENT as AGENT_JOB, Interrupt, Interrupts, Told, drop_message, journal_of_remains, open_backlog, tell,
     waiting_messages,

@@ -244,14 +244,14 @@ pub struct Journal {
 
 /// The journal as it is written: for plain tools, also the first attempt and its step.
 #[derive(Serialize)]
-struct Written<'a> {
+struct JournalDocument<'a> {
     #[serde(flatten)]
     journal: &'a Journal,
     phase: Phase,
     open: Option<&'a OpenExperiment>,
 }
 
-impl Written<'_> {
+impl JournalDocument<'_> {
     /// The keys that repeat the first attempt.
     const COPIES: [&'static str; 2] = ["phase", "open"];
 }
@@ -266,7 +266,7 @@ impl Journal {
     /// Reads the journal of a state folder; `None` when there is none.
     pub fn read(state: &Path) -> Result<Option<Self>, StateError> {
         let Some(mut journal) = read_json::<Journal>(&state.join(PROGRESS))? else { return Ok(None) };
-        Written::COPIES.iter().for_each(|key| drop(journal.more.shift_remove(*key)));
+        JournalDocument::COPIES.iter().for_each(|key| drop(journal.more.shift_remove(*key)));
         Ok(Some(journal))
     }
 
@@ -467,10 +467,10 @@ impl Journal {
         write_json_after(unsynced, &state.join(PROGRESS), &written)
     }
 
-    fn written(&mut self, now: Timestamp) -> Written<'_> {
+    fn written(&mut self, now: Timestamp) -> JournalDocument<'_> {
         self.version = JOURNAL_VERSION;
         self.presence.show(now);
-        Written { phase: self.phase(), open: self.first().map(|first| &first.open), journal: self }
+        JournalDocument { phase: self.phase(), open: self.first().map(|first| &first.open), journal: self }
     }
 }
 

@@ -46,13 +46,13 @@ pub fn json_text(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, StateEr
 /// Reads a JSON file; `None` if it does not exist.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
     let Some(bytes) = read_bytes(path)? else { return Ok(None) };
-    check_version(path, parse::<Head>(path, &bytes)?.version.as_ref())?;
+    check_version(path, parse::<VersionField>(path, &bytes)?.version.as_ref())?;
     parse(path, &bytes).map(Some)
 }
 
 /// Fails if a newer version of `ar` wrote the file.
 fn refuse_newer(path: &Path) -> Result<(), StateError> {
-    match read_bytes(path).and_then(|bytes| bytes.map(|bytes| parse::<Head>(path, &bytes)).transpose()) {
+    match read_bytes(path).and_then(|bytes| bytes.map(|bytes| parse::<VersionField>(path, &bytes)).transpose()) {
         Ok(Some(head)) => check_version(path, head.version.as_ref()),
         // Replaces torn and foreign files, and anything that is not a file.
         Ok(None) | Err(StateError::Json { .. }) => Ok(()),
@@ -67,7 +67,7 @@ fn refuse_newer(path: &Path) -> Result<(), StateError> {
 
 /// The field by which a file says its version.
 #[derive(Deserialize)]
-struct Head {
+struct VersionField {
     version: Option<Value>,
 }
 

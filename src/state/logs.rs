@@ -89,7 +89,7 @@ pub struct EventLog {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct LogLine<'a> {
     #[serde(serialize_with = "crate::domain::millis::serialize")]
     ts: Timestamp,
     source: &'a str,
@@ -109,19 +109,19 @@ impl EventLog {
 
     /// Writes a line about the work itself.
     pub fn work(&self, ts: Timestamp, level: Level, event: &str, data: &Value) -> Result<(), StateError> {
-        self.write(WORK_LOG, Line { ts, source: "session", level, event, detail: detail_of(data), data })
+        self.write(WORK_LOG, LogLine { ts, source: "session", level, event, detail: detail_of(data), data })
     }
 
     /// Writes a line about a decision of `source`, the rules or the user.
     pub fn decision(&self, ts: Timestamp, source: &str, event: &str, data: &Value) -> Result<(), StateError> {
         let detail = detail_of(data);
-        self.write(DECISION_LOG, Line { ts, source, level: Level::Decision, event, detail, data })
+        self.write(DECISION_LOG, LogLine { ts, source, level: Level::Decision, event, detail, data })
     }
 
     /// Writes a heartbeat.
     pub fn heartbeat(&self, ts: Timestamp, data: &Value) -> Result<(), StateError> {
         let (level, detail) = (Level::Info, detail_of(data));
-        self.write(HEARTBEAT_LOG, Line { ts, source: "session", level, event: "heartbeat", detail, data })
+        self.write(HEARTBEAT_LOG, LogLine { ts, source: "session", level, event: "heartbeat", detail, data })
     }
 
     /// Copies what a guardian did about the session.
@@ -129,7 +129,7 @@ impl EventLog {
         let (ts, event, data) = (line.ts, line.action.to_string(), json!({"detail": line.detail}));
         let level = if line.action == GuardianAction::Nudge { Level::Info } else { Level::Warn };
         let (event, detail) = (event.as_str(), detail_of(&data));
-        self.write(HEARTBEAT_LOG, Line { ts, source: "guard", level, event, detail, data: &data })
+        self.write(HEARTBEAT_LOG, LogLine { ts, source: "guard", level, event, detail, data: &data })
     }
 
     /// Logs that the user stopped an idle session.
@@ -160,7 +160,7 @@ impl EventLog {
         [WORK_LOG, HEARTBEAT_LOG].iter().filter_map(last).max()
     }
 
-    fn write(&self, file: &str, line: Line<'_>) -> Result<(), StateError> {
+    fn write(&self, file: &str, line: LogLine<'_>) -> Result<(), StateError> {
         // No step relies on these lines, so the system may write them to disk at any time.
         lines::add(&self.folder.join(file), &line)
     }

@@ -157,7 +157,7 @@ impl Memory {
 
 /// One line: an idea with its state. A later line with the same text sets the state only.
 #[derive(Debug, Serialize, Deserialize)]
-struct Line {
+struct IdeaLine {
     version: u32,
     #[serde(flatten)]
     idea: Idea,
@@ -205,10 +205,10 @@ impl IdeaFile {
     ///
     /// It exceeds 64 MiB, cannot be read, or a newer version of `ar` wrote it.
     pub fn read(&self) -> Result<Backlog, StateError> {
-        let (lines, damaged) = lines::valid(&self.content()?, |line| lines::versioned::<Line>(&self.path, line))?;
+        let (lines, damaged) = lines::valid(&self.content()?, |line| lines::versioned::<IdeaLine>(&self.path, line))?;
         let mut ideas: Vec<Idea> = Vec::new();
         let mut places = HashMap::new();
-        for Line { idea, .. } in lines {
+        for IdeaLine { idea, .. } in lines {
             match places.entry(idea_key(&idea.idea.text)) {
                 Entry::Occupied(place) => {
                     let known: &mut Idea = &mut ideas[*place.get()];
@@ -272,7 +272,7 @@ impl IdeaFile {
     }
 
     fn append(&self, idea: Idea) -> Result<(), StateError> {
-        lines::add_durably(&self.path, &Line { version: FORMAT_VERSION, idea })
+        lines::add_durably(&self.path, &IdeaLine { version: FORMAT_VERSION, idea })
     }
 
     /// Restores the lines of `held` that were deleted, before those that others added since; returns whether it did.
@@ -294,7 +294,7 @@ impl IdeaFile {
     }
 
     fn repair(&self, known: &[u8]) -> Result<RepairedLines, StateError> {
-        lines::repair(&self.path, known, |line| lines::versioned::<Line>(&self.path, line))
+        lines::repair(&self.path, known, |line| lines::versioned::<IdeaLine>(&self.path, line))
     }
 }
 

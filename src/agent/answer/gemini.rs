@@ -124,7 +124,7 @@ pub(super) fn take_line(line: &[u8], in_round: &mut bool, answer: &mut Answer) -
 
 /// The document that `json` prints, on standard error where it failed.
 #[derive(Deserialize)]
-struct Document {
+struct GeminiDocument {
     response: Option<String>,
     stats: Option<DocumentStats>,
     error: Option<GeminiFailure>,
@@ -151,7 +151,7 @@ struct GeminiCounts {
 
 /// Takes a document over several lines. Returns whether it is gemini's.
 pub(super) fn take_document(bytes: &[u8], answer: &mut Answer) -> bool {
-    let Ok(Document { response, stats, error }) = serde_json::from_slice(bytes) else { return false };
+    let Ok(GeminiDocument { response, stats, error }) = serde_json::from_slice(bytes) else { return false };
     if response.is_none() && stats.is_none() && error.is_none() {
         return false;
     }

@@ -191,7 +191,7 @@ const FUNCTION_WIDTH: usize = 80;
 /// Prints a diff.
 pub(super) fn print(gix: &gix::Repository, diff: Diff) -> Vec<u8> {
     let quote_high = gix.config_snapshot().boolean("core.quotePath").unwrap_or(true);
-    let printer = Printer { gix, quote_high };
+    let printer = DiffPrinter { gix, quote_high };
     let mut text = Vec::new();
     for change in diff.files {
         let version = |side: &Option<Side>| side.as_ref().map(|side| side.version);
@@ -207,12 +207,12 @@ pub(super) fn print(gix: &gix::Repository, diff: Diff) -> Vec<u8> {
     text
 }
 
-struct Printer<'repo> {
+struct DiffPrinter<'repo> {
     gix: &'repo gix::Repository,
     quote_high: bool,
 }
 
-impl Printer<'_> {
+impl DiffPrinter<'_> {
     fn file(&self, change: &FileChange, out: &mut Vec<u8>) {
         let FileChange { old, new, renamed } = change;
         let Some(path) = change.path() else { return };

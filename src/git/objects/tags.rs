@@ -173,11 +173,11 @@ const FAR: u64 = 1 << 31;
 /// A pack in memory.
 pub(super) struct Pack {
     bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<PackEntry>,
     encoder: ZlibEncoder<Vec<u8>>,
 }
 
-struct Entry {
+struct PackEntry {
     id: ObjectId,
     offset: u64,
     crc: u32,
@@ -211,7 +211,7 @@ impl Pack {
         self.bytes.append(&mut self.encoder.reset(Vec::new()).during(WHAT)?);
         let mut crc = Crc::new();
         crc.update(&self.bytes[start..]);
-        self.entries.push(Entry { id, offset: start as u64, crc: crc.sum() });
+        self.entries.push(PackEntry { id, offset: start as u64, crc: crc.sum() });
         Ok(id)
     }
 
@@ -234,7 +234,7 @@ impl Pack {
         self.entries.iter().for_each(|entry| index.extend(entry.crc.to_be_bytes()));
         let far: Vec<u64> = self.entries.iter().map(|entry| entry.offset).filter(|offset| *offset >= FAR).collect();
         let mut places = 0_u64..;
-        for Entry { offset, .. } in &self.entries {
+        for PackEntry { offset, .. } in &self.entries {
             let near = if *offset < FAR { *offset } else { FAR + places.next().unwrap_or_default() };
             index.extend(number(near)?);
         }

@@ -335,7 +335,7 @@ impl Repo {
         if logged.is_empty() && head.trim_ascii() == base.as_str().as_bytes() {
             return Ok(commits);
         }
-        let import = Import { repo: self, folder, base, git };
+        let import = CallImport { repo: self, folder, base, git };
         let line = import.line()?;
         let all: Vec<&CommitId> = line.first().into_iter().chain(&logged).collect();
         if all.is_empty() {
@@ -364,14 +364,14 @@ impl Repo {
 }
 
 /// The folder of a call from which commits are fetched.
-struct Import<'a> {
+struct CallImport<'a> {
     repo: &'a Repo,
     folder: &'a Path,
     base: &'a CommitId,
     git: &'a GitProgram,
 }
 
-impl Import<'_> {
+impl CallImport<'_> {
     /// The commits from the one that `HEAD` leads to up to the base, by their first parents; none if it cannot be read.
     fn line(&self) -> Result<Vec<CommitId>> {
         let place = format!("--git-dir={}", self.folder.display());

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use gix::bstr::{BString, ByteSlice};
 use gix::index::entry::{Mode, Stage};
 
-use super::files::Files;
+use super::files::TreeFiles;
 use super::tree::WorkingTree;
 use super::tree::{odd_below, refuse};
 use super::untracked::{PutBack, Since, Untracked};
@@ -94,7 +94,7 @@ impl WorkingTree {
         for (path, Sides { tree, index }) in self.index.against(&staged, head)? {
             tracked.insert(path, ChangeKind::of(tree, index));
         }
-        let mut files = Files::to_read(self, &staged)?;
+        let mut files = TreeFiles::to_read(self, &staged)?;
         for path in &scan.suspects {
             let known = staged.version_at(path.as_ref());
             if known.is_some_and(|(mode, _)| mode == Mode::COMMIT) {
@@ -272,16 +272,16 @@ impl WorkingTree {
 
 /// The inode, size and change time of a file. Whoever owns the file cannot set the last one back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct InodeStamp {
     inode: u64,
     size: u64,
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl InodeStamp {
     #[expect(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "the types of the fields differ by system")]
-    pub(super) fn of(there: &rustix::fs::Stat) -> Stamp {
-        Stamp {
+    pub(super) fn of(there: &rustix::fs::Stat) -> InodeStamp {
+        InodeStamp {
             inode: there.st_ino as u64,
             size: there.st_size as u64,
             changed: (there.st_ctime as i64, there.st_ctime_nsec as i64),
@@ -289,12 +289,12 @@ impl Stamp {
     }
 
     /// Reads the stamp of the entry at a path; `None` if it is missing or below a link.
-    fn at(root: &Path, path: &BString) -> Result<Option<Stamp>> {
+    fn at(root: &Path, path: &BString) -> Result<Option<InodeStamp>> {
         if lstat(root, path.as_ref())?.is_none() {
             return Ok(None);
         }
         let there = fs::symlink_metadata(root.join(to_path(path.as_ref())));
-        let of = |meta: fs::Metadata| Stamp {
+        let of = |meta: fs::Metadata| InodeStamp {
             inode: meta.ino(),
             size: meta.size(),
             changed: (meta.ctime(), meta.ctime_nsec()),
@@ -310,7 +310,7 @@ impl Stamp {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TreeStamps {
     /// Sorted by path.
-    files: Vec<(BString, Option<Stamp>)>,
+    files: Vec<(BString, Option<InodeStamp>)>,
 }
 
 impl TreeStamps {
@@ -323,7 +323,7 @@ impl TreeStamps {
         TreeStamps { files }
     }
 
-    fn get(&self, path: &BString) -> Option<Option<Stamp>> {
+    fn get(&self, path: &BString) -> Option<Option<InodeStamp>> {
         let at = self.files.binary_search_by(|(known, _)| known.cmp(path)).ok()?;
         Some(self.files[at].1)
     }
@@ -333,7 +333,7 @@ impl TreeStamps {
         let mut bytes = Vec::with_capacity(self.files.len() * 80);
         for (path, stamp) in &self.files {
             let written = match stamp {
-                Some(Stamp { inode, size, changed: (seconds, nanoseconds) }) => {
+                Some(InodeStamp { inode, size, changed: (seconds, nanoseconds) }) => {
                     write!(bytes, "{inode} {size} {seconds} {nanoseconds} ")
                 }
                 None => write!(bytes, "- - - - "),
@@ -356,7 +356,7 @@ impl TreeStamps {
             let words = [word()?, word()?, word()?, word()?];
             let stamp = match words {
                 ["-", ..] => None,
-                [inode, size, seconds, nanoseconds] => Some(Stamp {
+                [inode, size, seconds, nanoseconds] => Some(InodeStamp {
                     inode: inode.parse().ok()?,
                     size: size.parse().ok()?,
                     changed: (seconds.parse().ok()?, nanoseconds.parse().ok()?),
@@ -379,7 +379,7 @@ impl WorkingTree {
             if sides.tree.is_some_and(|(mode, _)| mode != Mode::COMMIT)
                 && let Err(at) = stamps.files.binary_search_by(|(known, _)| known.cmp(&path))
             {
-                let stamp = Stamp::at(&self.root, &path)?;
+                let stamp = InodeStamp::at(&self.root, &path)?;
                 stamps.files.insert(at, (path, stamp));
             }
         }
@@ -393,7 +393,7 @@ impl WorkingTree {
         for (path, stamp) in &before.files {
             let now = match look.and_then(|look| look.stamps.get(path)) {
                 Some(now) => now,
-                None => Stamp::at(&self.root, path)?,
+                None => InodeStamp::at(&self.root, path)?,
             };
             if now != *stamp {
                 touched.push(to_path(path.as_bstr()));
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn stamps_are_read_back_as_they_were_written() {
-        let stamp = Some(Stamp { inode: 7, size: 0, changed: (-1, 999_999_999) });
+        let stamp = Some(InodeStamp { inode: 7, size: 0, changed: (-1, 999_999_999) });
         let files = vec![("a b\n".into(), stamp), (BString::from(&b"\xff"[..]), None)];
         let stamps = TreeStamps { files };
         assert_eq!(TreeStamps::parse(&stamps.to_bytes()), Some(stamps.clone()));

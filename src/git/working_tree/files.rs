@@ -69,7 +69,7 @@ pub(super) struct Content {
 }
 
 /// A way into and out of the working tree, with the filters that the repository's attributes ask for.
-pub(super) struct Files<'repo> {
+pub(super) struct TreeFiles<'repo> {
     tree: &'repo WorkingTree,
     /// With the settings of the filters.
     gix: &'repo gix::Repository,
@@ -82,7 +82,7 @@ pub(super) struct Files<'repo> {
     call: Call,
 }
 
-impl Drop for Files<'_> {
+impl Drop for TreeFiles<'_> {
     fn drop(&mut self) {
         if self.filters.were_used {
             self.call.begin();
@@ -90,33 +90,33 @@ impl Drop for Files<'_> {
     }
 }
 
-impl<'repo> Files<'repo> {
+impl<'repo> TreeFiles<'repo> {
     /// For reading: attributes are those of the working tree.
-    pub(super) fn to_read(tree: &'repo WorkingTree, index: &State) -> Result<Files<'repo>> {
-        Files::new(tree, index, Source::WorktreeThenIdMapping)
+    pub(super) fn to_read(tree: &'repo WorkingTree, index: &State) -> Result<TreeFiles<'repo>> {
+        TreeFiles::new(tree, index, Source::WorktreeThenIdMapping)
     }
 
     /// For writing what `index` names: attributes are those that it names.
-    pub(super) fn to_write(tree: &'repo WorkingTree, index: &State) -> Result<Files<'repo>> {
-        Files::new(tree, index, Source::IdMappingThenWorktree)
+    pub(super) fn to_write(tree: &'repo WorkingTree, index: &State) -> Result<TreeFiles<'repo>> {
+        TreeFiles::new(tree, index, Source::IdMappingThenWorktree)
     }
 
-    fn new(tree: &'repo WorkingTree, index: &State, source: Source) -> Result<Files<'repo>> {
+    fn new(tree: &'repo WorkingTree, index: &State, source: Source) -> Result<TreeFiles<'repo>> {
         const WHAT: &str = "preparing the filters";
         let call = tree.programs.call(Program::Filter);
         let stack = tree.gix.attributes_only(index, source).during(WHAT)?.detach();
-        Files::with(tree, &tree.gix, stack, call)
+        TreeFiles::with(tree, &tree.gix, stack, call)
     }
 
     /// For reading with the attributes of `index` alone, whatever attribute files are in the working tree.
-    pub(super) fn by_index(tree: &'repo WorkingTree, index: &State) -> Result<Files<'repo>> {
-        Files::new(tree, index, Source::IdMapping)
+    pub(super) fn by_index(tree: &'repo WorkingTree, index: &State) -> Result<TreeFiles<'repo>> {
+        TreeFiles::new(tree, index, Source::IdMapping)
     }
 
     /// For protected files: settings and attributes are those that are pinned.
-    pub(super) fn pinned(tree: &'repo WorkingTree, pinned: &'repo PinnedFilters) -> Result<Files<'repo>> {
+    pub(super) fn pinned(tree: &'repo WorkingTree, pinned: &'repo PinnedFilters) -> Result<TreeFiles<'repo>> {
         let call = tree.programs.call(Program::Filter);
-        Files::with(tree, pinned.gix(), pinned.stack(tree)?, call)
+        TreeFiles::with(tree, pinned.gix(), pinned.stack(tree)?, call)
     }
 
     /// With other settings and attributes than those of the repository as it was opened.
@@ -125,12 +125,12 @@ impl<'repo> Files<'repo> {
         gix: &'repo gix::Repository,
         stack: Stack,
         call: Call,
-    ) -> Result<Files<'repo>> {
+    ) -> Result<TreeFiles<'repo>> {
         const WHAT: &str = "preparing the filters";
         let filters = Filters::new(gix, &stack)?;
         let pipeline = gix::filter::Pipeline::new(gix, stack).during(WHAT)?;
         let capabilities = tree.gix.filesystem_options().during(WHAT)?;
-        Ok(Files { tree, gix, pipeline, capabilities, filters, is_raw: false, call })
+        Ok(TreeFiles { tree, gix, pipeline, capabilities, filters, is_raw: false, call })
     }
 
     /// Returns the version that git would store for the entry at `relative`: its raw bytes if a filter fails, `None` if
@@ -370,7 +370,7 @@ impl WorkingTree {
         const WHAT: &str = "reading attributes";
         let index = self.index.read()?;
         let stack = self.gix.attributes_only(&index, Source::WorktreeThenIdMapping).during(WHAT)?.detach();
-        let mut chosen = Chosen::by(stack);
+        let mut chosen = ChosenFilters::by(stack);
         for entry in index.entries() {
             if chosen.filter(&self.gix, entry.path(&index))?.as_ref() == Some(&filter.name) {
                 return Ok(Some(to_path(entry.path(&index))));
@@ -423,14 +423,14 @@ impl Filters {
 }
 
 /// The filters that attributes give to files.
-pub(super) struct Chosen {
+pub(super) struct ChosenFilters {
     attributes: Stack,
     found: Outcome,
 }
 
-impl Chosen {
-    pub(super) fn by(attributes: Stack) -> Chosen {
-        Chosen { found: attributes.selected_attribute_matches(["filter"]), attributes }
+impl ChosenFilters {
+    pub(super) fn by(attributes: Stack) -> ChosenFilters {
+        ChosenFilters { found: attributes.selected_attribute_matches(["filter"]), attributes }
     }
 
     /// The name of a file's filter, if it has one.

@@ -15,7 +15,7 @@ use gix::worktree::Stack;
 use gix::worktree::stack::state::attributes::Source;
 use serde::{Deserialize, Serialize};
 
-use super::files::{Chosen, Files, OnDisk, is_attributes, refuse_encoding_in};
+use super::files::{ChosenFilters, OnDisk, TreeFiles, is_attributes, refuse_encoding_in};
 use super::snapshot::WhyLeftOut;
 use super::tree::WorkingTree;
 use super::walk::Scan;
@@ -151,7 +151,7 @@ impl WorkingTree {
         }
         let tree = self.objects.tree_id(commit)?;
         let staged = self.index.read()?;
-        let mut files = Files::pinned(self, filters)?;
+        let mut files = TreeFiles::pinned(self, filters)?;
         let mut differing = Vec::new();
         for native in paths {
             let path = to_git(native)?;
@@ -167,7 +167,7 @@ impl WorkingTree {
         let tree = self.objects.tree_id(commit)?;
         let lock = self.index.lock()?;
         let mut staged = self.index.own()?;
-        let mut files = Files::pinned(self, filters)?;
+        let mut files = TreeFiles::pinned(self, filters)?;
         let mut edits = Edits::default();
         for native in paths {
             let path = to_git(native)?;
@@ -225,8 +225,8 @@ impl WorkingTree {
         let base = self.objects.read(|gix| gix.index_from_tree(&base).during("reading a tree"))?;
         let stack = now.attributes_only(index, Source::WorktreeThenIdMapping).during("reading attributes")?.detach();
         let before = self.gix.attributes_only(&base, Source::IdMapping).during("reading attributes")?.detach();
-        let (mut new, mut old) = (Chosen::by(stack.clone()), Chosen::by(before));
-        let mut files = Files::with(self, &now, stack, self.programs.call(Program::Filter))?;
+        let (mut new, mut old) = (ChosenFilters::by(stack.clone()), ChosenFilters::by(before));
+        let mut files = TreeFiles::with(self, &now, stack, self.programs.call(Program::Filter))?;
         let tracked = index.entries().iter().filter(|entry| entry.mode != Mode::COMMIT);
         let tracked = tracked.map(|entry| entry.path(index));
         for path in tracked.chain(scan.untracked.iter().map(|path| path.as_bstr())) {

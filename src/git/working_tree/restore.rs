@@ -10,7 +10,7 @@ use gix::index::entry::{Mode, Stage, Stat};
 use gix::refs::transaction::{PreviousValue, RefEdit};
 
 use super::changes::Look;
-use super::files::{Files, OnDisk};
+use super::files::{OnDisk, TreeFiles};
 use super::tree::WorkingTree;
 use super::untracked::{Since, Untracked};
 use super::walk::walk;
@@ -87,7 +87,7 @@ impl WorkingTree {
         let lock = self.index.lock()?;
         self.index.sweep(&lock)?;
         let mut staged = self.index.own()?;
-        let plan = || Plan::new(self, &staged, (expected_tree, target_tree), known, look);
+        let plan = || RestorePlan::new(self, &staged, (expected_tree, target_tree), known, look);
         let (mut plan, saved) = self.plan_and_save(plan, save)?;
         crash::point("git.restore_planned");
 
@@ -106,7 +106,7 @@ impl WorkingTree {
             plan.edits.set.insert(path.clone(), (*version, Default::default()));
         }
         staged.apply(plan.edits, None);
-        let mut files = Files::to_write(self, &staged)?;
+        let mut files = TreeFiles::to_write(self, &staged)?;
         let mut written = Edits::default();
         // A filter may be a program that has to be put back itself.
         let (mut filtered, mut unfiltered) = (Vec::new(), Vec::new());
@@ -142,7 +142,11 @@ impl WorkingTree {
     }
 
     /// Makes a plan, and saves what it names until that no longer changes.
-    fn plan_and_save(&self, make: impl Fn() -> Result<Plan>, save: &SaveAs) -> Result<(Plan, Option<Saved>)> {
+    fn plan_and_save(
+        &self,
+        make: impl Fn() -> Result<RestorePlan>,
+        save: &SaveAs,
+    ) -> Result<(RestorePlan, Option<Saved>)> {
         let mut plan = make()?;
         let mut saved = self.save_plan(&plan, save)?;
         for _ in 0..SAVES {
@@ -170,7 +174,7 @@ impl WorkingTree {
             remove_file(&self.root, &change.path)?;
         }
         let index = self.index.read()?;
-        let mut files = Files::to_write(self, &index)?;
+        let mut files = TreeFiles::to_write(self, &index)?;
         for (path, version) in changes.iter().filter_map(|change| Some((&change.path, change.new?))) {
             files.write(path.as_ref(), version)?;
         }
@@ -182,11 +186,11 @@ impl WorkingTree {
     /// before.
     pub fn save(&self, save: &SaveAs) -> Result<Option<Saved>> {
         let expected = self.objects.tree_id(&save.expected)?;
-        let plan = Plan::new(self, &*self.index.read()?, (expected, expected), &Untracked::default(), None)?;
+        let plan = RestorePlan::new(self, &*self.index.read()?, (expected, expected), &Untracked::default(), None)?;
         self.save_plan(&plan, save)
     }
 
-    pub(super) fn save_plan(&self, plan: &Plan, save: &SaveAs) -> Result<Option<Saved>> {
+    pub(super) fn save_plan(&self, plan: &RestorePlan, save: &SaveAs) -> Result<Option<Saved>> {
         if plan.save.is_empty() && plan.save_staged.is_empty() {
             return Ok(None);
         }
@@ -262,7 +266,7 @@ impl WorkingTree {
     }
 
     /// Returns whether a commit on `expected` contains everything to be saved.
-    fn holds(&self, commit: ObjectId, plan: &Plan, expected: &CommitId) -> Result<bool> {
+    fn holds(&self, commit: ObjectId, plan: &RestorePlan, expected: &CommitId) -> Result<bool> {
         let commit = commit_id(commit);
         let parents = self.objects.parents(&commit)?;
         if parents.first() != Some(expected) {
@@ -297,7 +301,7 @@ fn next_reference(folder: &str, taken: &[(String, String)]) -> String {
 
 /// All that is to be done to get from what is there to a tree.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct RestorePlan {
     /// Uncommitted content of the working tree by path; nothing for a file that somebody deleted.
     pub(super) save: BTreeMap<BString, Option<Version>>,
     /// Uncommitted content of the index that is not in the working tree either.
@@ -326,7 +330,7 @@ struct Known {
     staged: Option<Version>,
 }
 
-impl Plan {
+impl RestorePlan {
     /// Plans the way from the working tree and `index` to the tree `target`. Content that is neither in `expected` nor
     /// in `target` at its path is to be saved; content that is there is in a commit already. The blobs of what is to be
     /// saved are written. Files of `before` were untracked and stay so, as they were.
@@ -338,7 +342,7 @@ impl Plan {
         (expected, target): (ObjectId, ObjectId),
         before: &Untracked,
         look: Option<&Look>,
-    ) -> Result<Plan> {
+    ) -> Result<RestorePlan> {
         let mut suspects: BTreeSet<BString> = match look {
             Some(look) => look.scan.suspects.iter().cloned().collect(),
             None => walk(tree, staged, false)?.suspects.into_iter().collect(),
@@ -358,7 +362,7 @@ impl Plan {
             }
             known.insert(path, Known { expected, target, staged: known_as });
         }
-        let mut files = Files::to_read(tree, staged)?;
+        let mut files = TreeFiles::to_read(tree, staged)?;
         let mut left = Edits::default();
         // A file that is left alone still moves with the commits if it equals the index.
         if let Some(path) = suspects.iter().find(|path| tree.is_left_alone(path.as_ref()))
@@ -369,8 +373,14 @@ impl Plan {
             left.put(path.clone(), target);
         }
         let compare = tree.gix.stat_options().during("reading the configuration")?;
-        let mut planner =
-            Planner { tree, index: staged, files, compare, before, plan: Plan { edits: left, ..Plan::default() } };
+        let mut planner = Planner {
+            tree,
+            index: staged,
+            files,
+            compare,
+            before,
+            plan: RestorePlan { edits: left, ..RestorePlan::default() },
+        };
         for (path, known) in &known {
             planner.path(path, known, suspects.contains(path))?;
         }
@@ -382,10 +392,10 @@ impl Plan {
 struct Planner<'repo> {
     tree: &'repo WorkingTree,
     index: &'repo Staged,
-    files: Files<'repo>,
+    files: TreeFiles<'repo>,
     compare: gix::index::entry::stat::Options,
     before: &'repo Untracked,
-    plan: Plan,
+    plan: RestorePlan,
 }
 
 impl Planner<'_> {

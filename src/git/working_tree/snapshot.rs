@@ -7,7 +7,7 @@ use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice};
 use gix::index::entry::{Mode, Stat};
 
-use super::files::{Files, MAX_FILE_SIZE, OnDisk};
+use super::files::{MAX_FILE_SIZE, OnDisk, TreeFiles};
 use super::tree::WorkingTree;
 use super::untracked::{Since, Untracked};
 use super::walk::walk;
@@ -105,15 +105,15 @@ impl Proposal {
 struct Taking<'a> {
     tree: &'a WorkingTree,
     index: &'a Staged,
-    files: Files<'a>,
+    files: TreeFiles<'a>,
     /// The differences between the index and the base.
     staged: BTreeMap<BString, Sides>,
-    taken: Taken,
+    taken: TakenChange,
 }
 
 /// A change, as far as the working tree has been read.
 #[derive(Default)]
-struct Taken {
+struct TakenChange {
     /// The changes that the index needs.
     edits: Edits,
     /// The change's version of each path at which it differs from the base.
@@ -157,14 +157,19 @@ impl WorkingTree {
         let unusable = self.unusable_attributes(base, &index, found.collect(), &scan)?;
         let base_index;
         let files = match unusable.is_empty() {
-            true => Files::to_read(self, &index)?,
+            true => TreeFiles::to_read(self, &index)?,
             false => {
                 base_index = self.objects.read(|gix| gix.index_from_tree(&base).during("reading a tree"))?;
-                Files::by_index(self, &base_index)?
+                TreeFiles::by_index(self, &base_index)?
             }
         };
-        let mut taking =
-            Taking { tree: self, index: &index, files, taken: Taken { edits, changed, ..Taken::default() }, staged };
+        let mut taking = Taking {
+            tree: self,
+            index: &index,
+            files,
+            taken: TakenChange { edits, changed, ..TakenChange::default() },
+            staged,
+        };
         for path in &scan.untracked {
             left_out.extend(taking.take_untracked(path, base, known)?);
         }
@@ -180,7 +185,7 @@ impl WorkingTree {
         let nested = scan.nested.iter().filter(is_new).map(|path| (to_path(path.as_bstr()), WhyLeftOut::Repository));
         left_out.extend(nested.map(|(path, why)| LeftOut { path, why }));
         let paths = taking.fitting(known, &mut left_out)?;
-        let Taken { edits, changed, mut written, mut too_large, .. } = taking.done();
+        let TakenChange { edits, changed, mut written, mut too_large, .. } = taking.done();
         let tree = match changed.is_empty() {
             true => base,
             false => self.objects.edited_tree(base, changed.iter().map(|(path, new)| (path, *new)), &mut written)?,
@@ -252,7 +257,7 @@ impl WorkingTree {
 
 impl Taking<'_> {
     /// The change, when everything has been read.
-    fn done(self) -> Taken {
+    fn done(self) -> TakenChange {
         self.taken
     }
 

@@ -24,7 +24,7 @@ use gix::utils::str::precompose_bstr;
 use rustix::fs::{AtFlags, FileType, Mode as FileMode, OFlags, openat, statat};
 use rustix::io::Errno;
 
-use super::changes::Stamp;
+use super::changes::InodeStamp;
 use super::tree::WorkingTree;
 use crate::fs::OWN_FOLDER;
 use crate::git::error::{At, During, GitError, Result};
@@ -72,10 +72,10 @@ struct Left {
 
 /// The findings of one thread.
 #[derive(Default)]
-struct Found {
+struct WalkFindings {
     suspects: Vec<BString>,
     /// The stamps of the index's entries, by their positions; `None` for a missing file.
-    stamps: Vec<(usize, Option<Stamp>)>,
+    stamps: Vec<(usize, Option<InodeStamp>)>,
     /// Untracked entries with nothing tracked below them.
     unknown: Vec<(BString, FileType)>,
 }
@@ -87,7 +87,7 @@ pub(super) struct Scan {
     /// tell; sorted. Their content decides.
     pub(super) suspects: Vec<BString>,
     /// The stamps of the index's entries, by their positions; `None` for a missing file.
-    pub(super) stamps: Vec<(usize, Option<Stamp>)>,
+    pub(super) stamps: Vec<(usize, Option<InodeStamp>)>,
     /// Files that are neither tracked nor ignored; sorted. Folders are walked into, nested repositories are not.
     pub(super) untracked: Vec<BString>,
     /// Folders with a repository of their own that are neither tracked nor ignored; sorted.
@@ -111,7 +111,7 @@ pub(super) fn unknown(tree: &WorkingTree, index: &Staged) -> Result<Vec<BString>
     Ok(find(tree, index, false)?.unknown.into_iter().map(|(path, _)| path).collect())
 }
 
-fn find(tree: &WorkingTree, index: &Staged, looks_at_files: bool) -> Result<Found> {
+fn find(tree: &WorkingTree, index: &Staged, looks_at_files: bool) -> Result<WalkFindings> {
     const WHAT: &str = "looking at the working tree";
     let root = &tree.root;
     let opened = rustix::fs::open(root, DIRECTORY, FileMode::empty()).map_err(std::io::Error::from);
@@ -314,7 +314,7 @@ fn is_gone(errno: Errno) -> bool {
 }
 
 impl Walk<'_> {
-    fn all(&self, root: Arc<File>, worktree: &Path) -> Result<Found> {
+    fn all(&self, root: Arc<File>, worktree: &Path) -> Result<WalkFindings> {
         let count = self.index.entries().len();
         // Asks for the number of cores only if it matters: the answer comes from several files.
         let cores = || thread::available_parallelism().map_or(1, NonZero::get);
@@ -337,8 +337,8 @@ impl Walk<'_> {
     }
 
     /// Reads folders until none is left.
-    fn take_part(&self, (left, changed): &(Mutex<Left>, Condvar)) -> Result<Found, (PathBuf, Errno)> {
-        let mut found = Found::default();
+    fn take_part(&self, (left, changed): &(Mutex<Left>, Condvar)) -> Result<WalkFindings, (PathBuf, Errno)> {
+        let mut found = WalkFindings::default();
         let lock = || left.lock().unwrap_or_else(PoisonError::into_inner);
         let mut now = lock();
         loop {
@@ -366,7 +366,7 @@ impl Walk<'_> {
     }
 
     /// Looks at the tracked files of one folder; gives the folders below it that have some.
-    fn folder(&self, folder: &Folder, found: &mut Found) -> rustix::io::Result<Vec<Folder>> {
+    fn folder(&self, folder: &Folder, found: &mut WalkFindings) -> rustix::io::Result<Vec<Folder>> {
         let entries = self.index.entries();
         let opened = match folder.open() {
             Err(errno) if is_gone(errno) => {
@@ -414,7 +414,7 @@ impl Walk<'_> {
             };
             if self.looks_at_files && !is_skipped(entry) {
                 let there = if is_there { stat_at(&opened, rest)? } else { None };
-                found.stamps.push((at, there.as_ref().map(Stamp::of)));
+                found.stamps.push((at, there.as_ref().map(InodeStamp::of)));
                 if there.is_none_or(|there| self.is_suspect(entry, &there)) {
                     found.suspects.push(path.into());
                 }
@@ -432,7 +432,7 @@ impl Walk<'_> {
         folder: &Folder,
         mut unknown: Vec<(&[u8], FileType)>,
         submodules: &[&[u8]],
-        found: &mut Found,
+        found: &mut WalkFindings,
     ) {
         if self.folds() && !unknown.is_empty() {
             let tracked = self.index.entries()[folder.entries.clone()].iter();

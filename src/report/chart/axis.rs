@@ -78,25 +78,25 @@ fn step_of(least: f64) -> (f64, i32) {
 
 /// A rectangle of the picture; y grows downwards.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Area {
+pub(super) struct Rectangle {
     pub(super) left: f64,
     pub(super) top: f64,
     pub(super) right: f64,
     pub(super) bottom: f64,
 }
 
-impl Area {
+impl Rectangle {
     /// The square of this side around a point.
-    pub(super) fn around((x, y): (f64, f64), side: f64) -> Area {
+    pub(super) fn around((x, y): (f64, f64), side: f64) -> Rectangle {
         let half = side / 2.0;
-        Area { left: x - half, top: y - half, right: x + half, bottom: y + half }
+        Rectangle { left: x - half, top: y - half, right: x + half, bottom: y + half }
     }
 
-    fn touches(self, other: Area) -> bool {
+    fn touches(self, other: Rectangle) -> bool {
         self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
     }
 
-    fn is_within(self, other: Area) -> bool {
+    fn is_within(self, other: Rectangle) -> bool {
         self.left >= other.left && self.right <= other.right && self.top >= other.top && self.bottom <= other.bottom
     }
 
@@ -138,7 +138,7 @@ pub(super) struct Wish {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Placed {
     /// The area of its text.
-    pub(super) area: Area,
+    pub(super) area: Rectangle,
     /// The line from its point to the label, if they are far apart.
     pub(super) leader: Option<[(f64, f64); 2]>,
 }
@@ -158,14 +158,14 @@ const DETOUR: f64 = 40.0;
 pub(super) fn place(
     wishes: &[Wish],
     height: f64,
-    picture: Area,
-    obstacles: &[Area],
-    spared: &[Area],
+    picture: Rectangle,
+    obstacles: &[Rectangle],
+    spared: &[Rectangle],
 ) -> Vec<Option<Placed>> {
     let mut placed: Vec<Placed> = Vec::new();
     let mut found = Vec::new();
     for wish in wishes {
-        let is_own = |area: &Area| area.touches(Area::around(wish.at, 1.0));
+        let is_own = |area: &Rectangle| area.touches(Rectangle::around(wish.at, 1.0));
         let is_free = |candidate: &Placed| {
             candidate.area.is_within(picture)
                 && !obstacles.iter().any(|area| candidate.area.touches(*area))
@@ -202,8 +202,12 @@ fn candidates(wish: &Wish, height: f64) -> Vec<(f64, Placed)> {
             let middle = y - up * f64::from(line) * height;
             let away = GAP + 2.0 * f64::from(line);
             for left in [x + away, x - wish.width - away, x - wish.width / 2.0] {
-                let area =
-                    Area { left, top: middle - height / 2.0, right: left + wish.width, bottom: middle + height / 2.0 };
+                let area = Rectangle {
+                    left,
+                    top: middle - height / 2.0,
+                    right: left + wish.width,
+                    bottom: middle + height / 2.0,
+                };
                 let end = area.nearest_to(wish.at);
                 let distance = (end.0 - x).hypot(end.1 - y);
                 let leader = (distance > 1.5 * GAP).then_some([wish.at, end]);
@@ -255,11 +259,11 @@ mod tests {
         assert_eq!(labels(0, 10_000), ["0", "2000", "4000", "6000", "8000"]);
     }
 
-    const PICTURE: Area = Area { left: 0.0, top: 0.0, right: 400.0, bottom: 200.0 };
+    const PICTURE: Rectangle = Rectangle { left: 0.0, top: 0.0, right: 400.0, bottom: 200.0 };
 
     #[test]
     fn a_label_alone_stands_beside_its_mark() {
-        let mark = [Area::around((100.0, 100.0), 13.0)];
+        let mark = [Rectangle::around((100.0, 100.0), 13.0)];
         let found = place(&[Wish { at: (100.0, 100.0), width: 50.0 }], 12.0, PICTURE, &mark, &[]);
         let placed = found[0].unwrap();
         assert_eq!((placed.area.left, placed.leader), (107.0, None));
@@ -269,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_label_goes_a_little_further_to_hide_nothing() {
-        let spared = [Area::around((120.0, 100.0), 6.0)];
+        let spared = [Rectangle::around((120.0, 100.0), 6.0)];
         let found = place(&[Wish { at: (100.0, 100.0), width: 50.0 }], 14.0, PICTURE, &[], &spared);
         assert!(!found[0].unwrap().area.touches(spared[0]));
     }
@@ -288,7 +292,7 @@ mod tests {
             points in prop::collection::vec((0.0..400.0f64, 0.0..200.0f64, 5.0..150.0f64), 1..40)
         ) {
             let wishes: Vec<Wish> = points.iter().map(|(x, y, width)| Wish { at: (*x, *y), width: *width }).collect();
-            let marks: Vec<Area> = wishes.iter().map(|wish| Area::around(wish.at, 8.0)).collect();
+            let marks: Vec<Rectangle> = wishes.iter().map(|wish| Rectangle::around(wish.at, 8.0)).collect();
             let found: Vec<Placed> = place(&wishes, 12.0, PICTURE, &marks, &[]).into_iter().flatten().collect();
             for (index, one) in found.iter().enumerate() {
                 prop_assert!(one.area.is_within(PICTURE));

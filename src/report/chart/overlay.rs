@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use super::axis::{Area, Wish, place, ticks};
+use super::axis::{Rectangle, Wish, place, ticks};
 use super::palette::{ChartStyle, Palette, key_picture};
 use super::series::{Limits, Mark, MarkKind, Series};
 use super::svg::{
@@ -83,7 +83,7 @@ pub(in crate::report) fn overlay(sessions: &[Overlaid], title: &str, style: Char
             (legend(sessions, left, colours))
             @for (index, (group, limits)) in groups.iter().zip(&limits).enumerate() {
                 @let top = top + index as f64 * (frame_height + BELOW + BETWEEN);
-                @let area = Area { left, top, right: RIGHT, bottom: top + frame_height };
+                @let area = Rectangle { left, top, right: RIGHT, bottom: top + frame_height };
                 (framed(sessions, group, &Frame { area, first: 0, last, limits: *limits, colours }))
             }
         }
@@ -135,10 +135,10 @@ fn framed(sessions: &[Overlaid], group: &Group<'_>, frame: &Frame) -> Markup {
             Some((name, Wish { at: (frame.x(last), frame.y(best.value)), width }, place))
         })
         .collect();
-    let taken: Vec<Area> = drawn().flat_map(|(_, session)| obstacles(&session.series, frame)).collect();
+    let taken: Vec<Rectangle> = drawn().flat_map(|(_, session)| obstacles(&session.series, frame)).collect();
     let wishes: Vec<Wish> = names.iter().map(|(_, wish, _)| *wish).collect();
-    let Area { left, top, right, bottom } = frame.area;
-    let picture = Area { left: left + 2.0, top: top + 2.0, right: right - 2.0, bottom: bottom - 2.0 };
+    let Rectangle { left, top, right, bottom } = frame.area;
+    let picture = Rectangle { left: left + 2.0, top: top + 2.0, right: right - 2.0, bottom: bottom - 2.0 };
     let placed = place(&wishes, LABEL_HEIGHT, picture, &taken, &[]);
     html! {
         (axes(frame, &rows, &name, |place| place.to_string()))

@@ -93,49 +93,49 @@ pub(super) const NUMBERLESS: &str = "kept, without a number";
 
 /// An entry of the legend.
 #[derive(Clone, Copy, PartialEq)]
-enum Entry {
+enum LegendEntry {
     Of(MarkKind),
     Numberless,
     Beyond,
 }
 
 /// Each kind of mark, with its count.
-fn entries(series: &Series) -> Vec<(Entry, String)> {
+fn entries(series: &Series) -> Vec<(LegendEntry, String)> {
     let outside = |value| series.limits.is_some_and(|limits| limits.beyond(value).is_some());
     let beyond = series.marks.iter().filter(|mark| mark.value.is_some_and(outside)).count();
     let (kept, numberless) = series.kept();
     let entries = [
-        (Entry::Of(MarkKind::Keep), kept, "kept, and the best so far"),
-        (Entry::Numberless, numberless, NUMBERLESS),
-        (Entry::Of(MarkKind::Discard), series.count(MarkKind::Discard), "not kept"),
-        (Entry::Of(MarkKind::Crash), series.count(MarkKind::Crash), "crashed"),
-        (Entry::Of(MarkKind::Refused), series.count(MarkKind::Refused), "refused"),
-        (Entry::Beyond, beyond, "beyond the edge"),
+        (LegendEntry::Of(MarkKind::Keep), kept, "kept, and the best so far"),
+        (LegendEntry::Numberless, numberless, NUMBERLESS),
+        (LegendEntry::Of(MarkKind::Discard), series.count(MarkKind::Discard), "not kept"),
+        (LegendEntry::Of(MarkKind::Crash), series.count(MarkKind::Crash), "crashed"),
+        (LegendEntry::Of(MarkKind::Refused), series.count(MarkKind::Refused), "refused"),
+        (LegendEntry::Beyond, beyond, "beyond the edge"),
     ];
     let found = entries.into_iter().filter(|(_, count, _)| *count > 0);
     found
         .map(|(entry, count, words)| match entry {
             // The title says how many were kept, which the baseline is not.
-            Entry::Of(MarkKind::Keep) => (entry, words.to_owned()),
+            LegendEntry::Of(MarkKind::Keep) => (entry, words.to_owned()),
             _ => (entry, format!("{count} {words}")),
         })
         .collect()
 }
 
 /// The mark of an entry, ten units wide from `x`, with its middle at `y`.
-fn symbol(entry: Entry, x: f64, y: f64, colours: &Palette) -> Markup {
+fn symbol(entry: LegendEntry, x: f64, y: f64, colours: &Palette) -> Markup {
     let middle = px(x + 5.0);
     html! {
         @match entry {
-            Entry::Of(MarkKind::Keep) => circle class="keep" cx=(middle) cy=(y) r="5" fill=(colours.kept)
+            LegendEntry::Of(MarkKind::Keep) => circle class="keep" cx=(middle) cy=(y) r="5" fill=(colours.kept)
                 stroke=(colours.kept_edge) {},
-            Entry::Numberless => circle class="keep" cx=(middle) cy=(y) r="3.2" fill="none" stroke=(colours.best) {},
-            Entry::Of(MarkKind::Discard) => circle class="discard" cx=(middle) cy=(y) r="3.2" fill=(colours.other)
+            LegendEntry::Numberless => circle class="keep" cx=(middle) cy=(y) r="3.2" fill="none" stroke=(colours.best) {},
+            LegendEntry::Of(MarkKind::Discard) => circle class="discard" cx=(middle) cy=(y) r="3.2" fill=(colours.other)
                 fill-opacity=(OTHER_OPACITY) {},
-            Entry::Of(MarkKind::Crash) => path class="crash" d={"M" (px(x + 2.0)) " " (y - 3.0) "l6 6m-6 0l6 -6"}
+            LegendEntry::Of(MarkKind::Crash) => path class="crash" d={"M" (px(x + 2.0)) " " (y - 3.0) "l6 6m-6 0l6 -6"}
                 stroke=(colours.crash) stroke-width="1.5" {},
-            Entry::Of(MarkKind::Refused) => circle cx=(middle) cy=(y) r="2.8" fill="none" stroke=(colours.frame) {},
-            Entry::Beyond => path d={"M" (px(x)) " " (y + 4.0) "h10l-5 -8z"} fill=(colours.frame) {},
+            LegendEntry::Of(MarkKind::Refused) => circle cx=(middle) cy=(y) r="2.8" fill="none" stroke=(colours.frame) {},
+            LegendEntry::Beyond => path d={"M" (px(x)) " " (y + 4.0) "h10l-5 -8z"} fill=(colours.frame) {},
         }
     }
 }

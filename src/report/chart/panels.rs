@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::axis::{Area, whole_ticks};
+use super::axis::{Rectangle, whole_ticks};
 use super::palette::Palette;
 use super::series::{Limits, MarkKind, Panel, Series};
 use super::svg::{Frame, LABEL_FONT, LANE, fitted, level_line, px, shape, text_width};
@@ -56,7 +56,7 @@ pub(super) fn panels(series: &Series, top: f64, left: f64, right: f64, colours: 
             @for (index, panel) in series.panels.iter().enumerate() {
                 @let left = left + (index % columns) as f64 * (width + GAP);
                 @let top = top + HEADING + TITLE + (index / columns) as f64 * (TITLE + FRAME + BELOW);
-                @let area = Area { left, top: top + HEAD, right: left + width, bottom: top + FRAME };
+                @let area = Rectangle { left, top: top + HEAD, right: left + width, bottom: top + FRAME };
                 @let frame = Frame { area, first, last, limits: Limits { low: 0.0, high: 1.0 }, colours };
                 (small(panel, &frame, series, index % columns == 0))
             }
@@ -66,7 +66,7 @@ pub(super) fn panels(series: &Series, top: f64, left: f64, right: f64, colours: 
 
 /// One of them; the first of a row has the numbers of its axis beside it.
 fn small(panel: &Panel, frame: &Frame, series: &Series, is_first: bool) -> Markup {
-    let Area { left, right, bottom, .. } = frame.area;
+    let Rectangle { left, right, bottom, .. } = frame.area;
     let top = frame.area.top - HEAD;
     let mean = panel.figure.map_or_else(|| "no numbers".to_owned(), |(name, value)| format!("{name} {value:.2}"));
     let room = right - left - text_width(&mean, LABEL_FONT) - 12.0;

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
-use super::axis::{Area, Tick, Wish, place, ticks, whole_ticks};
+use super::axis::{Rectangle, Tick, Wish, place, ticks, whole_ticks};
 use super::palette::{ChartStyle, NUMBERLESS, OTHER_OPACITY, Palette, legend};
 use super::panels::{panels, panels_height};
 use super::series::{Edge, Limits, Mark, MarkKind, Series};
@@ -58,7 +58,7 @@ const CROWD: usize = 1000;
 
 /// The places of a picture.
 pub(super) struct Frame {
-    pub(super) area: Area,
+    pub(super) area: Rectangle,
     pub(super) first: u32,
     pub(super) last: u32,
     pub(super) limits: Limits,
@@ -103,7 +103,8 @@ pub(in crate::report) fn picture(series: &Series, title: &str, style: ChartStyle
     let (first, last) = series.places().unwrap_or_default();
     let limits = series.limits.unwrap_or(Limits { low: 0.0, high: 1.0 });
     let left = margin(&rows);
-    let frame = Frame { area: Area { left, top: TOP, right: RIGHT, bottom: BOTTOM }, first, last, limits, colours };
+    let frame =
+        Frame { area: Rectangle { left, top: TOP, right: RIGHT, bottom: BOTTOM }, first, last, limits, colours };
     let radii = radii(series.marks.len());
     let height = HEIGHT + panels_height(series);
     html! {
@@ -135,7 +136,7 @@ pub(in crate::report) fn picture(series: &Series, title: &str, style: ChartStyle
 
 /// The frame of a picture with its two axes: the ticks of its values, and the numbers of the experiments.
 pub(super) fn axes(frame: &Frame, rows: &[Tick], name: &str, number_at: impl Fn(u32) -> String) -> Markup {
-    let Area { left, right, top, bottom } = frame.area;
+    let Rectangle { left, right, top, bottom } = frame.area;
     let colours = frame.colours;
     html! {
         @for tick in rows {
@@ -226,7 +227,7 @@ pub(super) fn radii(count: usize) -> (f64, f64) {
 }
 
 /// The look of an experiment's mark, and the words for its outcome.
-pub(super) struct Look {
+pub(super) struct MarkLook {
     name: &'static str,
     radius: f64,
     fill: &'static str,
@@ -234,7 +235,7 @@ pub(super) struct Look {
     pub(super) said: &'static str,
 }
 
-pub(super) fn look(mark: &Mark, (kept, other): (f64, f64), colours: &Palette) -> Look {
+pub(super) fn look(mark: &Mark, (kept, other): (f64, f64), colours: &Palette) -> MarkLook {
     let (name, radius, fill, stroke, said) = match mark.kind {
         MarkKind::Keep if mark.is_numberless() => ("keep", other, "none", colours.best, NUMBERLESS),
         MarkKind::Keep => ("keep", kept, colours.kept, colours.kept_edge, "kept"),
@@ -242,14 +243,14 @@ pub(super) fn look(mark: &Mark, (kept, other): (f64, f64), colours: &Palette) ->
         MarkKind::Crash => ("crash", 3.4, colours.other, colours.crash, "crashed"),
         MarkKind::Refused => ("refused", 2.8, "none", colours.frame, "refused, and never run"),
     };
-    Look { name, radius, fill, stroke, said }
+    MarkLook { name, radius, fill, stroke, said }
 }
 
 /// The mark of an experiment; one beyond the edge points outwards. `radii` are those of keeps, and of other
 /// experiments.
 pub(super) fn shape(mark: &Mark, frame: &Frame, radii: (f64, f64)) -> Markup {
     let (x, y) = frame.at(mark);
-    let Look { name, radius, fill, stroke, said } = look(mark, radii, frame.colours);
+    let MarkLook { name, radius, fill, stroke, said } = look(mark, radii, frame.colours);
     let edge = mark.value.and_then(|value| frame.limits.beyond(value));
     let outline = match edge {
         Some(edge) => Some(pointer(edge, (x, y))),
@@ -306,10 +307,10 @@ fn labels(series: &Series, frame: &Frame) -> Markup {
         .zip(&texts)
         .map(|((_, mark), text)| Wish { at: frame.at(mark), width: text_width(text, LABEL_FONT) })
         .collect();
-    let picture = Area { left: frame.area.left + 2.0, top: TOP + 2.0, right: RIGHT - 2.0, bottom: BOTTOM - 2.0 };
+    let picture = Rectangle { left: frame.area.left + 2.0, top: TOP + 2.0, right: RIGHT - 2.0, bottom: BOTTOM - 2.0 };
     let discards = series.marks.iter().filter(|mark| mark.kind == MarkKind::Discard);
-    let spared: Vec<Area> =
-        discards.map(|mark| Area::around(frame.at(mark), 2.0 * radii(series.marks.len()).1)).collect();
+    let spared: Vec<Rectangle> =
+        discards.map(|mark| Rectangle::around(frame.at(mark), 2.0 * radii(series.marks.len()).1)).collect();
     let found = place(&wishes, LABEL_HEIGHT, picture, &obstacles(series, frame), &spared);
     html! {
         @for (placed, text) in found.into_iter().zip(&texts) {
@@ -326,19 +327,19 @@ fn labels(series: &Series, frame: &Frame) -> Markup {
 }
 
 /// Areas that no label may hide: the marks of keeps, and the staircase.
-pub(super) fn obstacles(series: &Series, frame: &Frame) -> Vec<Area> {
+pub(super) fn obstacles(series: &Series, frame: &Frame) -> Vec<Rectangle> {
     let side = 2.0 * radii(series.marks.len()).0 + 2.0;
     let kept = series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep && mark.value.is_some());
-    let mut areas: Vec<Area> = kept.map(|mark| Area::around(frame.at(mark), side)).collect();
+    let mut areas: Vec<Rectangle> = kept.map(|mark| Rectangle::around(frame.at(mark), side)).collect();
     for (index, step) in series.best.iter().enumerate() {
         let (x, y) = (frame.x(step.place), frame.y(step.value));
         let next = series.best.get(index + 1);
         let end = series.places().map_or(frame.last, |(_, last)| last);
         let right = frame.x(next.map_or(end, |next| next.place));
-        areas.push(Area { left: x, top: y - 1.0, right, bottom: y + 1.0 });
+        areas.push(Rectangle { left: x, top: y - 1.0, right, bottom: y + 1.0 });
         if let Some(next) = next {
             let to = frame.y(next.value);
-            areas.push(Area { left: right - 1.0, top: y.min(to), right: right + 1.0, bottom: y.max(to) });
+            areas.push(Rectangle { left: right - 1.0, top: y.min(to), right: right + 1.0, bottom: y.max(to) });
         }
     }
     areas

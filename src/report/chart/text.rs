@@ -34,7 +34,7 @@ pub enum Glyphs {
 
 /// The content of one cell of the picture. A later variant hides an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Cell {
+enum PictureCell {
     Empty,
     Line,
     Rise,
@@ -48,33 +48,33 @@ enum Cell {
 }
 
 impl Glyphs {
-    fn of(self, cell: Cell) -> char {
+    fn of(self, cell: PictureCell) -> char {
         let (unicode, ascii) = match cell {
-            Cell::Empty => (' ', ' '),
-            Cell::Line => ('─', '-'),
-            Cell::Rise => ('│', '|'),
-            Cell::Corner { from_left: true, upwards: true } => ('┘', '+'),
-            Cell::Corner { from_left: true, upwards: false } => ('┐', '+'),
-            Cell::Corner { from_left: false, upwards: true } => ('┌', '+'),
-            Cell::Corner { from_left: false, upwards: false } => ('└', '+'),
-            Cell::Discard => ('·', '.'),
-            Cell::Beyond(Edge::Above) => ('▲', '^'),
-            Cell::Beyond(Edge::Below) => ('▼', 'v'),
-            Cell::Refused => ('○', 'o'),
-            Cell::Numberless => ('◇', '?'),
-            Cell::Crash => ('×', 'x'),
-            Cell::Keep => ('●', 'O'),
+            PictureCell::Empty => (' ', ' '),
+            PictureCell::Line => ('─', '-'),
+            PictureCell::Rise => ('│', '|'),
+            PictureCell::Corner { from_left: true, upwards: true } => ('┘', '+'),
+            PictureCell::Corner { from_left: true, upwards: false } => ('┐', '+'),
+            PictureCell::Corner { from_left: false, upwards: true } => ('┌', '+'),
+            PictureCell::Corner { from_left: false, upwards: false } => ('└', '+'),
+            PictureCell::Discard => ('·', '.'),
+            PictureCell::Beyond(Edge::Above) => ('▲', '^'),
+            PictureCell::Beyond(Edge::Below) => ('▼', 'v'),
+            PictureCell::Refused => ('○', 'o'),
+            PictureCell::Numberless => ('◇', '?'),
+            PictureCell::Crash => ('×', 'x'),
+            PictureCell::Keep => ('●', 'O'),
         };
         match (self, cell) {
             (Glyphs::Ascii, _) => ascii,
             // As the picture has them.
-            (Glyphs::Braille, Cell::Keep) => '⠿',
-            (Glyphs::Braille, Cell::Discard) => '⠂',
+            (Glyphs::Braille, PictureCell::Keep) => '⠿',
+            (Glyphs::Braille, PictureCell::Discard) => '⠂',
             _ => unicode,
         }
     }
 
-    fn styled(self, row: &[Cell]) -> Vec<Styled> {
+    fn styled(self, row: &[PictureCell]) -> Vec<Styled> {
         row.iter().map(|cell| (self.of(*cell), style_of(*cell))).collect()
     }
 
@@ -137,10 +137,10 @@ pub(in crate::report) fn draw_chart(series: &Series, width: u16, height: u16, gl
         lines.extend(beside.zip(&picture).map(|(beside, row)| painted(beside, row)));
     }
     if has_lane {
-        let mut lane = vec![Cell::Empty; columns];
+        let mut lane = vec![PictureCell::Empty; columns];
         for mark in series.marks.iter().filter(|mark| mark.value.is_none()) {
             let cell = &mut lane[column(mark.place)];
-            *cell = (*cell).max(if mark.is_numberless() { Cell::Numberless } else { cell_of(mark.kind) });
+            *cell = (*cell).max(if mark.is_numberless() { PictureCell::Numberless } else { cell_of(mark.kind) });
         }
         lines.push(painted(format!("{:>margin$}{line}", ""), &glyphs.styled(&lane)));
     }
@@ -176,16 +176,16 @@ fn picture(
     rows: usize,
     columns: usize,
     column: &impl Fn(u32) -> usize,
-) -> Vec<Vec<Cell>> {
-    let mut picture = vec![vec![Cell::Empty; columns]; rows];
+) -> Vec<Vec<PictureCell>> {
+    let mut picture = vec![vec![PictureCell::Empty; columns]; rows];
     draw_best(&mut picture, &series.best, limits, column);
     // If experiments share columns, discards leave the line visible.
     let is_crowded = series.marks.len() > columns;
     for mark in &series.marks {
         let Some(value) = mark.value else { continue };
-        let drawn = limits.beyond(value).map_or(cell_of(mark.kind), Cell::Beyond);
+        let drawn = limits.beyond(value).map_or(cell_of(mark.kind), PictureCell::Beyond);
         let cell = &mut picture[row_of(limits, value, rows)][column(mark.place)];
-        if is_crowded && drawn == Cell::Discard && *cell != Cell::Empty {
+        if is_crowded && drawn == PictureCell::Discard && *cell != PictureCell::Empty {
             continue;
         }
         *cell = (*cell).max(drawn);
@@ -193,17 +193,17 @@ fn picture(
     picture
 }
 
-fn cell_of(kind: MarkKind) -> Cell {
+fn cell_of(kind: MarkKind) -> PictureCell {
     match kind {
-        MarkKind::Keep => Cell::Keep,
-        MarkKind::Discard => Cell::Discard,
-        MarkKind::Crash => Cell::Crash,
-        MarkKind::Refused => Cell::Refused,
+        MarkKind::Keep => PictureCell::Keep,
+        MarkKind::Discard => PictureCell::Discard,
+        MarkKind::Crash => PictureCell::Crash,
+        MarkKind::Refused => PictureCell::Refused,
     }
 }
 
 /// Draws the running best as a staircase: along until the next step, then up or down to it.
-fn draw_best(picture: &mut [Vec<Cell>], best: &[Step], limits: Limits, column: &impl Fn(u32) -> usize) {
+fn draw_best(picture: &mut [Vec<PictureCell>], best: &[Step], limits: Limits, column: &impl Fn(u32) -> usize) {
     let rows = picture.len();
     for (index, step) in best.iter().enumerate() {
         let row = row_of(limits, step.value, rows);
@@ -214,15 +214,16 @@ fn draw_best(picture: &mut [Vec<Cell>], best: &[Step], limits: Limits, column: &
             if before != row {
                 let upwards = row < before;
                 for cell in picture.iter_mut().take(before.max(row)).skip(before.min(row) + 1) {
-                    cell[from] = Cell::Rise;
+                    cell[from] = PictureCell::Rise;
                 }
                 let came_along = column(best[index - 1].place) < from;
-                picture[before][from] = if came_along { Cell::Corner { from_left: true, upwards } } else { Cell::Rise };
-                picture[row][from] = Cell::Corner { from_left: false, upwards };
+                picture[before][from] =
+                    if came_along { PictureCell::Corner { from_left: true, upwards } } else { PictureCell::Rise };
+                picture[row][from] = PictureCell::Corner { from_left: false, upwards };
             }
         }
         for cell in &mut picture[row][from..to] {
-            *cell = (*cell).max(Cell::Line);
+            *cell = (*cell).max(PictureCell::Line);
         }
     }
 }
@@ -235,13 +236,17 @@ fn painted(beside: String, row: &[Styled]) -> Line<'static> {
     Line::from_iter([Span::raw(beside)].into_iter().chain(runs.map(run)))
 }
 
-fn style_of(cell: Cell) -> Style {
+fn style_of(cell: PictureCell) -> Style {
     match cell {
-        Cell::Empty => Style::new(),
-        Cell::Line | Cell::Rise | Cell::Corner { .. } | Cell::Keep | Cell::Numberless => Style::new().green(),
-        Cell::Discard | Cell::Refused => Style::new().dim(),
-        Cell::Beyond(_) => Style::new().yellow(),
-        Cell::Crash => Style::new().red(),
+        PictureCell::Empty => Style::new(),
+        PictureCell::Line
+        | PictureCell::Rise
+        | PictureCell::Corner { .. }
+        | PictureCell::Keep
+        | PictureCell::Numberless => Style::new().green(),
+        PictureCell::Discard | PictureCell::Refused => Style::new().dim(),
+        PictureCell::Beyond(_) => Style::new().yellow(),
+        PictureCell::Crash => Style::new().red(),
     }
 }
 
@@ -270,13 +275,13 @@ fn legend(series: &Series, width: usize, glyphs: Glyphs) -> Line<'static> {
     };
     let (kept, numberless) = series.kept();
     let entries = [
-        (Cell::Keep, kept, "kept"),
-        (Cell::Numberless, numberless, "kept, without a number"),
-        (Cell::Discard, series.count(MarkKind::Discard), "not kept"),
-        (Cell::Crash, series.count(MarkKind::Crash), "crashed"),
-        (Cell::Refused, series.count(MarkKind::Refused), "refused"),
-        (Cell::Beyond(Edge::Above), beyond(Edge::Above), "off the top"),
-        (Cell::Beyond(Edge::Below), beyond(Edge::Below), "off the bottom"),
+        (PictureCell::Keep, kept, "kept"),
+        (PictureCell::Numberless, numberless, "kept, without a number"),
+        (PictureCell::Discard, series.count(MarkKind::Discard), "not kept"),
+        (PictureCell::Crash, series.count(MarkKind::Crash), "crashed"),
+        (PictureCell::Refused, series.count(MarkKind::Refused), "refused"),
+        (PictureCell::Beyond(Edge::Above), beyond(Edge::Above), "off the top"),
+        (PictureCell::Beyond(Edge::Below), beyond(Edge::Below), "off the bottom"),
     ];
     let mut line = Line::default();
     for (cell, count, name) in entries.into_iter().filter(|(_, count, _)| *count > 0) {

@@ -16,17 +16,17 @@ use crate::report::text::{safe_code, safe_line};
 use crate::rules::{CountedOutcome, Point, RunOf};
 
 /// Something that a row says of an experiment.
-struct Cell {
+struct RowCell {
     text: String,
     /// The number that it is sorted by, where its text is none.
     sorted_by: Option<f64>,
 }
 
 /// A column: its name, how its cells look, and what it says of each experiment.
-struct Column {
+struct HtmlColumn {
     name: String,
     class: &'static str,
-    cells: Vec<Cell>,
+    cells: Vec<RowCell>,
 }
 
 /// All experiments as a table, with what chooses among them where scripts run, and links to those that have details.
@@ -83,24 +83,24 @@ fn name_of(point: &Point) -> &'static str {
 }
 
 /// The columns that say something of at least one experiment.
-fn columns(report: &Report) -> Vec<Column> {
+fn columns(report: &Report) -> Vec<HtmlColumn> {
     let points = &report.points;
-    let column = |name: &str, class, cell: &dyn Fn(usize) -> Cell| Column {
+    let column = |name: &str, class, cell: &dyn Fn(usize) -> RowCell| HtmlColumn {
         name: safe_line(name),
         class,
         cells: (0..points.len()).map(cell).collect(),
     };
     let text = |name: &str, class, say: &dyn Fn(usize) -> String| {
-        column(name, class, &|place| Cell { text: safe_line(&say(place)), sorted_by: None })
+        column(name, class, &|place| RowCell { text: safe_line(&say(place)), sorted_by: None })
     };
     let field = |name: &str, field: fn(&Details) -> Option<f64>| {
         column(name, "number", &|place| {
             let number = report.details.get(place).and_then(field);
-            Cell { text: number.map(|number| format!("{number:.1}")).unwrap_or_default(), sorted_by: number }
+            RowCell { text: number.map(|number| format!("{number:.1}")).unwrap_or_default(), sorted_by: number }
         })
     };
     let mut columns = vec![
-        column(report.metric_name(), "number", &|place| Cell {
+        column(report.metric_name(), "number", &|place| RowCell {
             text: safe_line(&report.number_at(place)),
             sorted_by: points[place].value.as_ref().map(|number| number.value),
         }),
@@ -264,17 +264,17 @@ const PAGE_BYTES: usize = 3 << 20;
 
 /// The room that a page still has for text.
 #[derive(Debug)]
-pub struct Room {
+pub struct PageRoom {
     left: usize,
 }
 
-impl Default for Room {
+impl Default for PageRoom {
     fn default() -> Self {
-        Room { left: PAGE_BYTES }
+        PageRoom { left: PAGE_BYTES }
     }
 }
 
-impl Room {
+impl PageRoom {
     /// Returns whether no room is left.
     pub fn is_used_up(&self) -> bool {
         self.left == 0
@@ -296,7 +296,7 @@ pub struct Excerpt {
 
 impl Excerpt {
     /// The first lines of a change.
-    pub fn of_diff(diff: &[u8], room: &mut Room) -> Excerpt {
+    pub fn of_diff(diff: &[u8], room: &mut PageRoom) -> Excerpt {
         let text = String::from_utf8_lossy(diff);
         let count = text.lines().count();
         let lines: Vec<String> = text.lines().take(DIFF_LINES).map(shown).collect();
@@ -309,7 +309,7 @@ impl Excerpt {
     }
 
     /// The last lines of the end of a log.
-    pub fn of_log(tail: &[u8], room: &mut Room) -> Excerpt {
+    pub fn of_log(tail: &[u8], room: &mut PageRoom) -> Excerpt {
         let text = plain_text(tail);
         let lines: Vec<&str> = text.lines().collect();
         let lines = lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| shown(line)).collect();
@@ -322,7 +322,7 @@ impl Excerpt {
     }
 
     /// The lines that a page still has room for.
-    fn within(mut self, room: &mut Room) -> Excerpt {
+    fn within(mut self, room: &mut PageRoom) -> Excerpt {
         let mut bytes = 0;
         let fits = self.lines.iter().take_while(|line| {
             bytes += line.len() + 1;
@@ -429,23 +429,23 @@ mod tests {
     #[test]
     fn a_long_change_is_cut_and_says_so() {
         let diff: String = (0..500).map(|line| format!("+line {line}\n")).collect();
-        let shown = Excerpt::of_diff(diff.as_bytes(), &mut Room::default());
+        let shown = Excerpt::of_diff(diff.as_bytes(), &mut PageRoom::default());
         assert_eq!((shown.lines.len(), shown.lines[399].as_str()), (400, "+line 399"));
         assert_eq!(shown.missing, "100 more lines of 4.9 kB are omitted");
-        let long = Excerpt::of_diff("+é".repeat(5000).as_bytes(), &mut Room::default());
+        let long = Excerpt::of_diff("+é".repeat(5000).as_bytes(), &mut PageRoom::default());
         assert_eq!(long.lines[0].chars().count(), LINE_CHARS + 1);
     }
 
     #[test]
     fn of_a_log_the_end_is_shown_without_escapes() {
         let log: String = (0..60).map(|line| format!("\u{1b}[31mstep {line}\u{7}\n")).collect();
-        let shown = Excerpt::of_log(log.as_bytes(), &mut Room::default());
+        let shown = Excerpt::of_log(log.as_bytes(), &mut PageRoom::default());
         assert_eq!((shown.lines.len(), shown.lines[49].as_str()), (50, "step 59"));
     }
 
     #[test]
     fn a_page_that_is_full_takes_no_more() {
-        let mut room = Room { left: 10 };
+        let mut room = PageRoom { left: 10 };
         let first = Excerpt::of_diff(b"+123\n+456\n+789\n", &mut room);
         assert_eq!((first.lines.len(), room.is_used_up()), (2, true));
         assert!(first.missing.contains("the rest is omitted"), "{first:?}");

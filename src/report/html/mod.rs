@@ -7,6 +7,6 @@ mod experiments;
 mod live;
 mod page;
 
-pub use experiments::{Detail, Excerpt, Room};
+pub use experiments::{Detail, Excerpt, PageRoom};
 pub use live::{LivePart, LiveSession, live_course, live_experiment, live_now, live_page, live_policy};
 pub use page::{html_report, html_sessions};

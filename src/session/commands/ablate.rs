@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::verify::{FreshNews, FreshRuns, FreshTerms, Subject, first_seed_of, usual_seconds};
+use super::verify::{FreshNews, FreshRuns, FreshSubject, FreshTerms, first_seed_of, usual_seconds};
 use crate::domain::{
     Ablated, AblatedRun, AblationStep, CommitId, ExperimentId, FORMAT_VERSION, Record, experiment_name, list,
 };
@@ -56,7 +56,7 @@ pub async fn ablate(
     let keeps: Vec<ExperimentId> = kept.iter().map(|record| record.id).collect();
     let others = fresh_groups(&view.history);
     let first_seed = first_seed_of(&[view])?;
-    let mut trees = Trees { view, kept, made: BTreeMap::new(), stuck: BTreeMap::new() };
+    let mut trees = ReducedTree { view, kept, made: BTreeMap::new(), stuck: BTreeMap::new() };
     keeps.iter().try_for_each(|id| trees.make(&[*id]))?;
     let branch = if drops { Some(format!("{}-dropped", view.tag)) } else { None };
     let mut is_planned = false;
@@ -126,21 +126,21 @@ pub async fn ablate(
 /// Makes these runs, and records each as it ends. Returns false after an interrupt.
 async fn measure(
     place: &FreshRuns<'_>,
-    trees: &Trees<'_>,
+    trees: &ReducedTree<'_>,
     best: &Record,
     next: &[AblatingRun],
     found: &mut Ablated,
     name: &str,
     publish: &mut dyn FnMut(&FreshNews<'_>),
 ) -> Result<bool, SessionError> {
-    let mut subjects: BTreeMap<&[ExperimentId], Subject<'_>> = BTreeMap::new();
+    let mut subjects: BTreeMap<&[ExperimentId], FreshSubject<'_>> = BTreeMap::new();
     for run in next {
         if !subjects.contains_key(run.without.as_slice()) {
             let commit = trees.made.get(&run.without).unwrap_or(&best.commit).clone();
             subjects.insert(&run.without, place.subject(trees.view, best, commit)?);
         }
     }
-    let wanted: Vec<(&Subject<'_>, u64)> =
+    let wanted: Vec<(&FreshSubject<'_>, u64)> =
         next.iter().map(|run| (&subjects[run.without.as_slice()], run.seed)).collect();
     place
         .make(&wanted, &mut |index, ended| {
@@ -194,7 +194,7 @@ fn refuse_branch(view: &SessionView, branch: &str) -> Result<(), SessionError> {
 }
 
 /// The best experiment without some of the kept changes.
-struct Trees<'a> {
+struct ReducedTree<'a> {
     view: &'a SessionView,
     /// What was kept, in order.
     kept: &'a [&'a Record],
@@ -204,7 +204,7 @@ struct Trees<'a> {
     stuck: BTreeMap<Vec<ExperimentId>, String>,
 }
 
-impl Trees<'_> {
+impl ReducedTree<'_> {
     /// Makes the commit that lacks these changes, or notes why there can be none.
     fn make(&mut self, without: &[ExperimentId]) -> Result<(), SessionError> {
         match self.chain(without)? {

@@ -69,7 +69,8 @@ pub async fn verify(
     let missing = pair.missing(first_seed_of(&views)?);
     let seconds = usual_seconds(a.record).max(usual_seconds(b.record));
     publish(&FreshNews::Planned { runs: missing.len() as u64, more: 0, slots: place.slots(), seconds });
-    let wanted: Vec<(&Subject<'_>, u64)> = missing.iter().map(|(which, seed)| (&subjects[*which], *seed)).collect();
+    let wanted: Vec<(&FreshSubject<'_>, u64)> =
+        missing.iter().map(|(which, seed)| (&subjects[*which], *seed)).collect();
     let mut is_known = false;
     let is_done = place
         .make(&wanted, &mut |index, ended| {
@@ -151,7 +152,7 @@ pub enum FreshNews<'a> {
 }
 
 /// What a fresh run runs.
-pub(super) struct Subject<'a> {
+pub(super) struct FreshSubject<'a> {
     view: &'a SessionView,
     contract: &'a Contract,
     record: &'a Record,
@@ -223,7 +224,7 @@ impl<'a> FreshRuns<'a> {
         view: &'s SessionView,
         record: &'s Record,
         commit: CommitId,
-    ) -> Result<Subject<'s>, SessionError> {
+    ) -> Result<FreshSubject<'s>, SessionError> {
         let given = self.terms.links.iter().map(|link| view.linkable(link)).collect::<Result<Vec<_>, _>>()?;
         let links = match view.layout() {
             Some(layout) if given.is_empty() => {
@@ -236,7 +237,7 @@ impl<'a> FreshRuns<'a> {
             }
             _ => given,
         };
-        Ok(Subject { view, contract: view.terms()?, record, commit, links })
+        Ok(FreshSubject { view, contract: view.terms()?, record, commit, links })
     }
 
     /// Makes the runs, in order, and hands what becomes of each to `ended`, by its place. A run beside which another process was
@@ -244,7 +245,7 @@ impl<'a> FreshRuns<'a> {
     /// for those that are under way.
     pub(super) async fn make(
         &self,
-        runs: &[(&Subject<'_>, u64)],
+        runs: &[(&FreshSubject<'_>, u64)],
         ended: &mut dyn FnMut(usize, Ended) -> Result<(), SessionError>,
     ) -> Result<bool, SessionError> {
         let mut free: Vec<u32> = (0..self.slots).rev().collect();
@@ -281,14 +282,14 @@ impl<'a> FreshRuns<'a> {
     async fn run(
         &self,
         slot: u32,
-        subject: &Subject<'_>,
+        subject: &FreshSubject<'_>,
         seed: u64,
         repeats: u32,
     ) -> Result<Option<Ended>, SessionError> {
         if self.interrupts.asked() != Interrupt::None {
             return Ok(None);
         }
-        let Subject { view, contract, record, commit, links } = subject;
+        let FreshSubject { view, contract, record, commit, links } = subject;
         let dir = self.home.path().join(format!("slot-{slot}"));
         let variables = match &self.setup {
             Some(setup) => setup.variables(&dir, slot)?,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::repair::Difference;
+use super::repair::RepairableFinding;
 use crate::domain::{Area, CommitId, Contract, ExperimentId, Finding, Home, Record, Severity, Tag, with_causes};
 use crate::fs::absent;
 use crate::git::{BrokenRef, GitError, Repo};
@@ -272,7 +272,7 @@ pub(crate) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
 const LOOK: &str = "inspect with `git fsck --full` and decide what to keep of the repository";
 
 /// A part of a session.
-pub(crate) type Part = fn(&Repo, &Facts) -> Vec<Difference>;
+pub(crate) type Part = fn(&Repo, &Facts) -> Vec<RepairableFinding>;
 
 /// The sessions that are looked at, and all others.
 #[derive(Debug)]

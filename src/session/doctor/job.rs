@@ -102,7 +102,7 @@ pub async fn examine_job(
     let found = match make_folder(&own) {
         Ok(()) => {
             exclude_own(&repo, &[])?;
-            Trial { repo: &repo, cluster: &cluster, sandbox, wait, interrupts }.run(&own, tag, announce).await
+            JobTrial { repo: &repo, cluster: &cluster, sandbox, wait, interrupts }.run(&own, tag, announce).await
         }
         Err(source) => Err(unable(&own, source)),
     };
@@ -139,7 +139,7 @@ fn unable(path: &Path, source: io::Error) -> ExecError {
 }
 
 /// A job that is to say what it sees.
-struct Trial<'a> {
+struct JobTrial<'a> {
     repo: &'a Repo,
     cluster: &'a Cluster,
     sandbox: Sandbox,
@@ -160,7 +160,7 @@ fn trial_folder(above: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(PREFIX).tempdir_in(above)
 }
 
-impl Trial<'_> {
+impl JobTrial<'_> {
     async fn run(
         &self,
         own: &Path,

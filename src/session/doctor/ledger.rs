@@ -7,7 +7,7 @@ use super::repair::Repairs;
 use crate::domain::{Area, ExperimentId, Finding, LedgerDialect, Record, count_of, one_line, with_causes};
 use crate::fs::folder_of;
 use crate::git::Repo;
-use crate::ledger::{Comparison, LedgerError, LedgerFile};
+use crate::ledger::{LedgerDifferences, LedgerError, LedgerFile};
 use crate::session::errors::SessionError;
 use crate::state::{IdeaFile, LessonFile};
 
@@ -49,12 +49,12 @@ impl<'a> Books<'a> {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    fn compare(&self) -> Result<Comparison, LedgerError> {
+    fn compare(&self) -> Result<LedgerDifferences, LedgerError> {
         LedgerFile::compare(&self.path, &self.metric, self.dialect, &self.records)
     }
 
     /// The differences from the records that a repair removes.
-    fn errors(&self, found: &Comparison, patients: &Patients) -> Vec<String> {
+    fn errors(&self, found: &LedgerDifferences, patients: &Patients) -> Vec<String> {
         let name = self.name();
         // Its row is yet to come: the recovery of an open experiment writes it.
         let is_open = |record: &Record| {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::facts::{Facts, REPAIR, RecordRef, finding_of};
-use super::repair::{Difference, Repair};
+use super::repair::{Repair, RepairableFinding};
 use super::repository;
 use crate::domain::{Area, CommitId, ExperimentId, Finding, Phase, Severity, Tag, experiment_name, with_causes};
 use crate::git::{BrokenRef, Head, Notes, Repo};
@@ -33,10 +33,10 @@ fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
 }
 
 /// Finds the differences between the refs of a session and the expected ones, or reports the branch if there are none.
-pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<Difference> {
-    let differences = |found: Vec<Finding>| found.into_iter().map(Difference::from).collect();
+pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
+    let differences = |found: Vec<Finding>| found.into_iter().map(RepairableFinding::from).collect();
     let mut found = broken(facts);
-    found.extend(missing(facts).into_iter().map(Difference::from));
+    found.extend(missing(facts).into_iter().map(RepairableFinding::from));
     for checked in [
         branch(repo, facts),
         saved(repo, facts).map(differences),
@@ -100,7 +100,7 @@ pub(crate) fn inspect_remains(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>
     Ok(vec![finding.of(tag)])
 }
 
-fn broken(facts: &Facts) -> Vec<Difference> {
+fn broken(facts: &Facts) -> Vec<RepairableFinding> {
     let difference = |broken: &BrokenRef| {
         let what = match broken.is_lost {
             true => format!("the ref {} leads to an object that is gone", broken.name),
@@ -110,7 +110,7 @@ fn broken(facts: &Facts) -> Vec<Difference> {
             let hint = decide(&broken.name, &facts.tag_objects(&broken.name));
             return Finding::damaged(Area::Refs, what).hint(hint).into();
         };
-        Difference::new(Finding::error(Area::Refs, what), Repair::Ref { broken: broken.clone(), object })
+        RepairableFinding::new(Finding::error(Area::Refs, what), Repair::Ref { broken: broken.clone(), object })
     };
     facts.broken.iter().map(difference).collect()
 }
@@ -142,7 +142,7 @@ fn missing(facts: &Facts) -> Vec<Finding> {
     facts.lost_ids().into_iter().filter(|id| !broken.contains(id)).map(finding).collect()
 }
 
-fn branch(repo: &Repo, facts: &Facts) -> Result<Vec<Difference>, SessionError> {
+fn branch(repo: &Repo, facts: &Facts) -> Result<Vec<RepairableFinding>, SessionError> {
     let branch = facts.tag.branch_ref();
     let (Some(judged), Some(expected)) = (facts.tip(repo)?, facts.expected_tip()) else { return Ok(Vec::new()) };
     let name = facts.tag.branch();
@@ -162,7 +162,7 @@ fn branch(repo: &Repo, facts: &Facts) -> Result<Vec<Difference>, SessionError> {
         Tip::Missing if facts.refs.is_empty() => {}
         Tip::Missing => {
             let finding = Finding::error(Area::Refs, format!("the branch {name} is missing"));
-            found.push(Difference::new(finding, Repair::Branch(expected.clone())));
+            found.push(RepairableFinding::new(finding, Repair::Branch(expected.clone())));
         }
         Tip::Unrecorded => {
             let tip = tip.unwrap_or_else(|| expected.clone());
@@ -263,7 +263,7 @@ fn saved(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
 
 /// Lists commits and working trees that are no longer needed. The repair saves the commits to refs. Finds nothing while
 /// the session is active or its journal is unreadable.
-pub(crate) fn inspect_open(repo: &Repo, facts: &Facts) -> Vec<Difference> {
+pub(crate) fn inspect_open(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
     if facts.holder.is_some() || repository::in_the_way(repo).is_some() || !facts.has_files() {
         return Vec::new();
     }
@@ -275,11 +275,11 @@ pub(crate) fn inspect_open(repo: &Repo, facts: &Facts) -> Vec<Difference> {
     let refs = refs.into_iter().map(|(id, name, commit)| {
         let what = format!("{name} keeps a commit of {}, which is neither open nor recorded", experiment_name(id));
         let finding = Finding::warning(Area::Refs, what).hint(format!("{REPAIR} moves it to the saved work"));
-        Difference::new(finding, Repair::Save { id, name, commit })
+        RepairableFinding::new(finding, Repair::Save { id, name, commit })
     });
     let trees = trees.into_iter().map(|tree| {
         let what = format!("the working tree {} was left behind; nothing is open in it", tree.display());
-        Difference::new(Finding::warning(Area::Journal, what), Repair::Tree(tree))
+        RepairableFinding::new(Finding::warning(Area::Journal, what), Repair::Tree(tree))
     });
     refs.chain(trees).collect()
 }

@@ -211,21 +211,21 @@ pub(crate) enum Repair {
 
 /// A finding, and its repair; nothing where the user must decide.
 #[derive(Debug)]
-pub(crate) struct Difference {
+pub(crate) struct RepairableFinding {
     pub(crate) finding: Finding,
     pub(crate) repair: Option<Repair>,
 }
 
-impl Difference {
+impl RepairableFinding {
     /// Creates one that is removed without a guess.
     pub(crate) fn new(finding: Finding, repair: Repair) -> Self {
         let finding = if finding.hint.is_some() { finding } else { finding.hint(REPAIR) };
-        Difference { finding, repair: Some(repair) }
+        RepairableFinding { finding, repair: Some(repair) }
     }
 }
 
-impl From<Finding> for Difference {
+impl From<Finding> for RepairableFinding {
     fn from(finding: Finding) -> Self {
-        Difference { finding, repair: None }
+        RepairableFinding { finding, repair: None }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::facts::{DECIDE_FIRST, Facts, REPAIR, RecordRef, finding_of};
-use super::repair::{Difference, Repair};
+use super::repair::{Repair, RepairableFinding};
 use super::repository;
 use crate::domain::{Area, Drift, ExperimentId, Finding, count_of, experiment_name, list, shell_word, with_causes};
 use crate::exec::{Executor, Exit, JobFiles, Started};
@@ -19,13 +19,13 @@ use crate::session::store::{RUN, trouble_text};
 use crate::state::{EVENT_LOGS, Journal, MEMORY_FILES, OpenExperiment, StateError, UNTRACKED, read_json};
 
 /// Compares the state folder of a session.
-pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<Difference> {
+pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
     let mut found = Vec::new();
     // Another part reports a non-directory at the folder's path.
     if repository::in_the_way(repo).is_none() && facts.has_files() {
         found.extend(journal(repo, facts).unwrap_or_else(|error| vec![finding_of(Area::Journal, &error).into()]));
         found.extend(memory(facts));
-        found.extend(runs(facts).map(Difference::from));
+        found.extend(runs(facts).map(RepairableFinding::from));
         if found.is_empty() {
             found.push(Finding::ok(Area::Journal, "no experiment is open").into());
         }
@@ -47,7 +47,7 @@ pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<Difference> {
     found
 }
 
-fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<Difference>, SessionError> {
+fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<RepairableFinding>, SessionError> {
     let path = facts.folder.state().join("progress.json");
     let mut found = Vec::new();
     match &facts.journal {
@@ -57,7 +57,7 @@ fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<Difference>, SessionError> 
             found.push(Finding { hint: error.hint(), ..Finding::error(Area::Journal, with_causes(error)) }.into());
         }
     }
-    found.extend(unknown_runs(facts, &facts.open_ids(), REPAIR).into_iter().map(Difference::from));
+    found.extend(unknown_runs(facts, &facts.open_ids(), REPAIR).into_iter().map(RepairableFinding::from));
     Ok(found)
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn unknown_runs(facts: &Facts, open: &[ExperimentId], then: &str) -> 
 
 /// A journal that is gone, and what that means for an experiment that may have been open. It is written anew with none,
 /// unless a run goes on, or the branch is at a commit that is not recorded or not settled.
-fn lost_journal(repo: &Repo, facts: &Facts, path: &Path) -> Result<Difference, SessionError> {
+fn lost_journal(repo: &Repo, facts: &Facts, path: &Path) -> Result<RepairableFinding, SessionError> {
     let shown = path.display();
     let what = if facts.journal.is_ok() { format!("{shown} is missing") } else { format!("cannot parse {shown}") };
     let is_changed = || repo.working_tree.changes().is_ok_and(|changes| !changes.tracked.is_empty());
@@ -97,7 +97,7 @@ fn lost_journal(repo: &Repo, facts: &Facts, path: &Path) -> Result<Difference, S
     if !facts.is_complete() || !is_between || !going_on(facts).is_empty() {
         return Ok(finding.into());
     }
-    Ok(Difference::new(finding, Repair::Journal))
+    Ok(RepairableFinding::new(finding, Repair::Journal))
 }
 
 /// The experiments whose runs go on, with the process that looks after each.
@@ -115,8 +115,8 @@ fn going_on(facts: &Facts) -> Vec<(ExperimentId, Option<u32>)> {
 }
 
 /// The attempts that are open.
-fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Difference> {
-    let mut found: Vec<Difference> = Vec::new();
+fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<RepairableFinding> {
+    let mut found: Vec<RepairableFinding> = Vec::new();
     let path = facts.folder.state().join("progress.json");
     let shell = shell_word(&path);
     let decide = |what: String| {
@@ -161,7 +161,7 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Difference> {
     }
     found.extend(torn.into_iter().map(|path| {
         let what = format!("cannot parse {}", path.display());
-        Difference::new(Finding::error(Area::Journal, what), Repair::RunFile(path))
+        RepairableFinding::new(Finding::error(Area::Journal, what), Repair::RunFile(path))
     }));
     found
 }
@@ -178,7 +178,7 @@ fn torn_run_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Compares the files of memory and logs: those that the records tell are there, and all that are there can be parsed.
-fn memory(facts: &Facts) -> Vec<Difference> {
+fn memory(facts: &Facts) -> Vec<RepairableFinding> {
     let state = facts.folder.state();
     let logs = EVENT_LOGS.iter().map(|name| facts.folder.logs().join(name));
     let paths = MEMORY_FILES.iter().chain(&[UNTRACKED]).map(|name| state.join(name)).chain(logs);
@@ -199,7 +199,7 @@ fn memory(facts: &Facts) -> Vec<Difference> {
         let is_from_records = MEMORY_FILES.iter().any(|name| path.ends_with(name));
         Some(match is_from_records && !facts.is_complete() {
             true => finding.hint(DECIDE_FIRST).into(),
-            false => Difference::new(finding, Repair::Memory(path)),
+            false => RepairableFinding::new(finding, Repair::Memory(path)),
         })
     };
     paths.filter_map(difference).collect()
@@ -233,13 +233,13 @@ fn runs(facts: &Facts) -> Option<Finding> {
 }
 
 /// Compares the terms and the records of a session.
-pub(crate) fn inspect_records(repo: &Repo, facts: &Facts) -> Vec<Difference> {
-    let mut found: Vec<Difference> =
-        facts.refs.iter().filter_map(|found| record(repo, facts, found)).map(Difference::from).collect();
+pub(crate) fn inspect_records(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
+    let mut found: Vec<RepairableFinding> =
+        facts.refs.iter().filter_map(|found| record(repo, facts, found)).map(RepairableFinding::from).collect();
     if repository::in_the_way(repo).is_none() && facts.has_files() {
         found.extend(contract(facts));
     }
-    found.extend(ignored(facts).map(Difference::from));
+    found.extend(ignored(facts).map(RepairableFinding::from));
     if found.is_empty() {
         let history = facts.history();
         let best = history.best_kept_record().and_then(|record| Some((record.id, history.number_to_beat(record)?)));
@@ -295,7 +295,7 @@ fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
 }
 
 /// Compares contract.json with the terms that the baseline's record has.
-fn contract(facts: &Facts) -> Option<Difference> {
+fn contract(facts: &Facts) -> Option<RepairableFinding> {
     let path = facts.folder.state().join("contract.json");
     let shown = path.display();
     let recorded = facts.recorded_terms();
@@ -333,5 +333,5 @@ fn contract(facts: &Facts) -> Option<Difference> {
             return Some(Finding::damaged(Area::Session, what).hint(hint).into());
         }
     };
-    Some(Difference::new(Finding::error(Area::Session, what), Repair::Contract(Box::new(recorded?))))
+    Some(RepairableFinding::new(Finding::error(Area::Session, what), Repair::Contract(Box::new(recorded?))))
 }

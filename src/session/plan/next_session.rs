@@ -348,7 +348,7 @@ const FINALIZED: &str = "finalized.json";
 
 /// The branch that `ar finalize` created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Finalized {
+struct FinalizedBranch {
     /// The branch, as a full ref name.
     branch: String,
     /// The incumbent of the session at that time.
@@ -357,14 +357,14 @@ struct Finalized {
 
 /// Notes that a branch has what a session kept, up to its incumbent.
 pub(crate) fn note_finalized(folder: &SessionFolder, branch: &str, incumbent: &CommitId) -> Result<(), StateError> {
-    let finalized = Finalized { branch: branch.to_owned(), incumbent: incumbent.clone() };
+    let finalized = FinalizedBranch { branch: branch.to_owned(), incumbent: incumbent.clone() };
     write_json(&folder.state().join(FINALIZED), &finalized)
 }
 
 /// Returns whether a branch contains everything that a session kept.
 fn is_finalized(repo: &Repo, contract: &Contract) -> Result<bool, SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
-    let Some(finalized) = read_json::<Finalized>(&folder.state().join(FINALIZED))? else { return Ok(false) };
+    let Some(finalized) = read_json::<FinalizedBranch>(&folder.state().join(FINALIZED))? else { return Ok(false) };
     let history = read_history(repo, &contract.tag)?;
     let incumbent = expected_tip(contract, history.incumbent().map(|record| &record.commit));
     Ok(finalized.incumbent == incumbent && repo.refs.has_ref(&finalized.branch)?)

@@ -42,10 +42,10 @@ pub(crate) async fn ask_verify(
     catalogue: &Catalogue,
     requests: Vec<Request>,
 ) -> Result<Result<BTreeMap<Request, bool>, String>, SessionError> {
-    let folder = Folder::new()?;
+    let folder = CallFolder::new()?;
     let has_failed = Cell::new(false);
     let ask = async |folder: &Path, request: &Request| {
-        let call = Call { command, limit, cwd: files.root(), folder };
+        let call = CommandCall { command, limit, cwd: files.root(), folder };
         let said = call.ask(&document(files, catalogue, request)?.to_string()).await?;
         match said.as_str() {
             "true" => Ok(true),
@@ -76,9 +76,9 @@ pub(crate) async fn ask_novelty(
     claims: &[&str],
     earlier: &[&str],
 ) -> Result<Result<f64, String>, SessionError> {
-    let folder = Folder::new()?;
+    let folder = CallFolder::new()?;
     let document = json!({"claims": claims, "earlier": earlier});
-    let call = Call { command, limit, cwd: root, folder: &folder.of(0) };
+    let call = CommandCall { command, limit, cwd: root, folder: &folder.of(0) };
     let said = call.ask(&document.to_string()).await;
     Ok(said.and_then(|said| match said.parse::<f64>() {
         Ok(number) if (0.0..=1.0).contains(&number) => Ok(number),
@@ -114,12 +114,12 @@ fn document(files: &ResearchFiles<'_>, catalogue: &Catalogue, request: &Request)
 }
 
 /// A temporary folder for the files of calls, deleted on drop.
-struct Folder(tempfile::TempDir);
+struct CallFolder(tempfile::TempDir);
 
-impl Folder {
-    fn new() -> Result<Folder, SessionError> {
+impl CallFolder {
+    fn new() -> Result<CallFolder, SessionError> {
         let failed = |source| SessionError::Io { action: "make", path: std::env::temp_dir(), source };
-        tempfile::Builder::new().prefix("ar-score-").tempdir().map(Folder).map_err(failed)
+        tempfile::Builder::new().prefix("ar-score-").tempdir().map(CallFolder).map_err(failed)
     }
 
     /// The folder of one call.
@@ -129,7 +129,7 @@ impl Folder {
 }
 
 /// A call of a command.
-struct Call<'a> {
+struct CommandCall<'a> {
     command: &'a str,
     limit: Duration,
     cwd: &'a Path,
@@ -137,7 +137,7 @@ struct Call<'a> {
     folder: &'a Path,
 }
 
-impl Call<'_> {
+impl CommandCall<'_> {
     /// The path at which the command may leave a proposal, as an agent does.
     fn proposal(&self) -> PathBuf {
         self.folder.join("proposal.json")
@@ -149,7 +149,7 @@ impl Call<'_> {
 
     /// Gives the command this input and waits until all its processes are gone. Returns its standard output.
     async fn ask(&self, input: &str) -> Answer {
-        let Call { command, limit, cwd, folder } = *self;
+        let CommandCall { command, limit, cwd, folder } = *self;
         let failed = |error: &dyn Error| format!("cannot call `{command}`: {}", with_causes(error));
         let (prompt, errors) = (folder.join("in.txt"), folder.join("err.log"));
         fs::create_dir_all(folder).map_err(|error| failed(&error))?;
@@ -200,8 +200,8 @@ const MOST_TOPICS: usize = 12;
 ///
 /// It fails, or names none.
 pub async fn ask_subtopics(command: &str, limit: Duration, question: &str) -> Result<Vec<String>, SessionError> {
-    let folder = Folder::new()?;
-    let call = Call { command, limit, cwd: folder.0.path(), folder: &folder.of(0) };
+    let folder = CallFolder::new()?;
+    let call = CommandCall { command, limit, cwd: folder.0.path(), folder: &folder.of(0) };
     let prompt = format!(
         "Name the sub-topics that an answer to this question must cover:\n\n{question}\n\nName 4 to 8, each in 1 to 4 words, \
          without overlap. Write them as JSON to the file {}, as in {{\"subtopics\": [\"Memory\", \"Speed\"]}}. If you cannot \
@@ -224,7 +224,7 @@ pub async fn ask_subtopics(command: &str, limit: Duration, question: &str) -> Re
 }
 
 /// The final words of an agent.
-fn said(call: &Call<'_>) -> String {
+fn said(call: &CommandCall<'_>) -> String {
     let answer = read_answer(&call.output(), 0);
     let plain = || plain_text(&read_tail(&call.output(), 0).unwrap_or_default());
     answer.text.or(answer.words).unwrap_or_else(plain)

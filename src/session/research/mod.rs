@@ -8,4 +8,4 @@ pub use artifact::RESEARCH_THRESHOLD;
 pub(crate) use artifact::{missing_headings, with_research};
 pub use commands::ask_subtopics;
 pub(crate) use scoring::read_terms;
-pub use scoring::{Compared, Scored, ScoredOf, score};
+pub use scoring::{ComparedState, Scored, ScoredOf, score};

@@ -27,7 +27,7 @@ const FARTHEST: usize = 1000;
 
 /// The state with which a score was compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compared {
+pub struct ComparedState {
     /// The session; absent outside of one.
     pub session: Option<Tag>,
     /// The commit of the kept state; absent where there is none.
@@ -55,7 +55,7 @@ pub struct Scored {
     /// The terms that it goes by.
     pub terms: ResearchTerms,
     /// The state with which it was compared.
-    pub compared: Compared,
+    pub compared: ComparedState,
     /// The score.
     pub score: Score,
 }
@@ -119,7 +119,7 @@ pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored,
     let (catalogue, library) = files.sources(&terms.sources, quotations)?;
     let scoring = Scoring::new(&terms, &artifact, &kept, &earlier, &library, &stored, &standing);
     let is_batch = tag.is_some() && (before.experiments() + 1).is_multiple_of(BATCH);
-    let asked = Asked { scoring: &scoring, terms: &terms, files: &files, catalogue: &catalogue };
+    let asked = Enquiry { scoring: &scoring, terms: &terms, files: &files, catalogue: &catalogue };
     let anew = BTreeMap::new();
     let known = if is_batch { &anew } else { &past.verdicts };
     let shown = (&artifact, &kept);
@@ -130,7 +130,7 @@ pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored,
     let score = scoring.score(&verdicts, is_batch);
     let iterations = if tag.is_some() { before.experiments() } else { usize::from(!kept.claims.is_empty()) };
     let (commit, experiment) = before.kept.unzip();
-    let compared = Compared { session: tag, kept: commit, experiment: experiment.flatten(), earlier: iterations };
+    let compared = ComparedState { session: tag, kept: commit, experiment: experiment.flatten(), earlier: iterations };
     Ok(Scored { compared, score, terms })
 }
 
@@ -268,7 +268,7 @@ const LARGEST_VERDICTS: u64 = 4 << 20;
 
 /// The verdict of a `verify` command on a citation.
 #[derive(Debug, Serialize, Deserialize)]
-struct Verdict {
+struct CitationVerdict {
     claim: String,
     source: String,
     quotation: Option<String>,
@@ -366,34 +366,35 @@ impl Past {
 /// Reads the verdicts of the `verify` command in a run. Returns none if they are missing or unreadable.
 fn read_verdicts(folder: &Path) -> Vec<(Request, bool)> {
     let bytes = read_at_most(&folder.join(VERDICTS), LARGEST_VERDICTS).unwrap_or_default();
-    let verdicts: Vec<Verdict> = serde_json::from_slice(&bytes).unwrap_or_default();
-    let request = |it: Verdict| (Request { claim: it.claim, id: it.source, quotation: it.quotation }, it.supports);
+    let verdicts: Vec<CitationVerdict> = serde_json::from_slice(&bytes).unwrap_or_default();
+    let request =
+        |it: CitationVerdict| (Request { claim: it.claim, id: it.source, quotation: it.quotation }, it.supports);
     verdicts.into_iter().map(request).collect()
 }
 
 /// Writes what the `verify` command said to the folder of a run, so that kept claims are not asked about in each run.
 pub(crate) fn write_verdicts(folder: &Path, verdicts: &BTreeMap<Request, bool>) -> Result<(), SessionError> {
-    let verdict = |(request, supports): (&Request, &bool)| Verdict {
+    let verdict = |(request, supports): (&Request, &bool)| CitationVerdict {
         claim: request.claim.clone(),
         source: request.id.clone(),
         quotation: request.quotation.clone(),
         supports: *supports,
     };
-    let verdicts: Vec<Verdict> = verdicts.iter().map(verdict).collect();
+    let verdicts: Vec<CitationVerdict> = verdicts.iter().map(verdict).collect();
     let path = folder.join(VERDICTS);
     let text = serde_json::to_vec(&verdicts).unwrap_or_default();
     write_atomic(&path, &text).map_err(SessionError::from)
 }
 
 /// The commands to ask, and the material to ask about.
-pub(crate) struct Asked<'a> {
+pub(crate) struct Enquiry<'a> {
     pub(crate) scoring: &'a Scoring<'a>,
     pub(crate) terms: &'a ResearchTerms,
     pub(crate) files: &'a ResearchFiles<'a>,
     pub(crate) catalogue: &'a Catalogue,
 }
 
-impl Asked<'_> {
+impl Enquiry<'_> {
     /// Asks the commands of the terms for verdicts on an artifact. They always judge its new claims. `known` contains the
     /// verdicts on kept claims.
     pub(crate) async fn verdicts(

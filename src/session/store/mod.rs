@@ -31,4 +31,4 @@ pub use repair::journal_of_remains;
 pub(crate) use repair::{Remains, rebuilt_journal};
 pub use requests::{Interrupt, Interrupts, Told, drop_message, tell, waiting_messages};
 pub(crate) use requests::{Listener, ReceivedMessages, receive_messages};
-pub(crate) use writer::{NO_KEEP, Store, Written};
+pub(crate) use writer::{JournalFile, NO_KEEP, Store};

@@ -44,7 +44,7 @@ pub(crate) struct Store {
     pub(crate) contract: Contract,
     pub(crate) history: History,
     pub(crate) journal: Journal,
-    pub(crate) written: Written,
+    pub(crate) written: JournalFile,
     pub(crate) ledger: LedgerFile,
     pub(crate) clock: Clock,
     pub(crate) expected: Expected,
@@ -59,7 +59,7 @@ pub(crate) struct Store {
 }
 
 /// The journal's file.
-pub(crate) struct Written {
+pub(crate) struct JournalFile {
     /// The journal as it was last written.
     pub(crate) journal: Journal,
     /// Files to sync before the next write of the journal, besides those that the repository tracks itself.
@@ -72,10 +72,10 @@ pub(crate) struct Written {
     pub(crate) taken_over_by: Option<Presence>,
 }
 
-impl Written {
+impl JournalFile {
     /// The file of a journal that this process has just read or written.
     pub(crate) fn new(journal: Journal) -> Self {
-        Written { journal, unsynced: Unsynced::default(), at: Instant::now(), stamp: None, taken_over_by: None }
+        JournalFile { journal, unsynced: Unsynced::default(), at: Instant::now(), stamp: None, taken_over_by: None }
     }
 }
 
@@ -298,7 +298,7 @@ impl Store {
     }
 }
 
-impl Written {
+impl JournalFile {
     /// Reads who has the session by the journal on the disk, if that changed since this process wrote it or looked.
     fn look(&mut self, folder: &SessionFolder) {
         let path = folder.state().join(PROGRESS);

@@ -30,7 +30,7 @@ use crate::state::{
 pub(crate) struct Protected {
     /// Those that git has, relative to the working tree.
     pub(crate) tracked: Vec<PathBuf>,
-    pub(crate) stored: Stored,
+    pub(crate) stored: StoredCopies,
     /// The folder of the copies.
     pub(crate) store: PathBuf,
     /// The git filters by which tracked ones are compared and written.
@@ -43,7 +43,7 @@ pub(crate) struct Protected {
 
 /// The part that outlives the process.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Serialize, Deserialize)]
-pub(crate) struct Stored {
+pub(crate) struct StoredCopies {
     pub(crate) version: u32,
     /// Those that git does not have.
     pub(crate) copies: Copies,
@@ -94,8 +94,8 @@ impl Protected {
         let path = folder.state().join(PROTECTED);
         let store = store_of(repo, folder);
         let mut notices = Vec::new();
-        let stored = match read_json::<Stored>(&path)? {
-            Some(stored @ Stored { git: Some(_), .. }) => {
+        let stored = match read_json::<StoredCopies>(&path)? {
+            Some(stored @ StoredCopies { git: Some(_), .. }) => {
                 let then = stored.git.as_ref().map(|git| &git.watched);
                 for (effect, keys) in then.map(|then| then.changed(&repo.watched_settings())).unwrap_or_default() {
                     let when = "since the session began".to_owned();
@@ -104,7 +104,7 @@ impl Protected {
                 stored
             }
             Some(stored) => {
-                let stored = Stored { git: Some(GitSettings::of(repo)), ..stored };
+                let stored = StoredCopies { git: Some(GitSettings::of(repo)), ..stored };
                 write_json(&path, &stored)?;
                 stored
             }
@@ -122,7 +122,8 @@ impl Protected {
                 if copies.has_stamps_alone() {
                     notices.push(Notice::StampsAlone { gib: COPIED_BYTES >> 30, files: COPIED_FILES });
                 }
-                let mut stored = Stored { version: 1, copies, git: Some(GitSettings::of(repo)), ..Stored::default() };
+                let mut stored =
+                    StoredCopies { version: 1, copies, git: Some(GitSettings::of(repo)), ..StoredCopies::default() };
                 stored.beside = unnamed.iter().chain(&odd).map(|path| name_of(path)).collect();
                 let links = found.into_iter().filter(|path| repo.worktree().join(path).is_dir()).collect();
                 for (what, paths) in [

@@ -31,7 +31,7 @@ use crate::session::files::{
 use crate::session::plan::{Drive, Plan, Surveyed, entered_night, leave_former_branch};
 use crate::session::store::open_attempt::contradiction;
 use crate::session::store::{
-    Expected, Interrupts, Notices, RUN, ReceivedMessages, Remains, Store, Written, draft_of, guard_name,
+    Expected, Interrupts, JournalFile, Notices, RUN, ReceivedMessages, Remains, Store, draft_of, guard_name,
     is_being_replaced, rebuilt_journal, run_name, trouble_text,
 };
 use crate::session::tree::{SETTINGS_BEFORE, SlotSetup};
@@ -501,7 +501,7 @@ impl OpenedRecords {
         let gpus = plan.gpus.iter().map(uuids).collect();
         let journal = Journal { layout: plan.layout, gpus, ..self.journal };
         Store {
-            written: Written::new(journal.clone()),
+            written: JournalFile::new(journal.clone()),
             journal,
             expected: Expected::of(&plan.folder.state(), &[UNTRACKED, PROTECTED, CARRIED]),
             repo: Rc::new(plan.repo),

@@ -14,7 +14,7 @@ use crate::ledger::LedgerFile;
 use crate::rules::{GuardianAction, interval};
 use crate::session::errors::SessionError;
 use crate::session::files::{read_history, refuse_elsewhere, stored_contract};
-use crate::session::store::{Expected, Interrupts, Notices, ReceivedMessages, Store, Walls, Written};
+use crate::session::store::{Expected, Interrupts, JournalFile, Notices, ReceivedMessages, Store, Walls};
 use crate::state::{
     EventLog, GuardianFiles, Journal, PROTECTED, Register, SessionFolder, StateError, UNTRACKED, user_folder,
 };
@@ -102,7 +102,7 @@ pub async fn hear_guardians(repo: &Repo, tag: &Tag, clock: Clock, observer: Obse
     let ledger = LedgerFile::open(&LedgerFile::place(&root, metric), metric, contract.ledger)?;
     let log = EventLog::new(&folder.logs());
     let mut store = Store {
-        written: Written::new(journal.clone()),
+        written: JournalFile::new(journal.clone()),
         history: read_history(repo, tag)?,
         repo: Repo::discover(repo.worktree())?.into(),
         expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),

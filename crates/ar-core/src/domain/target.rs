@@ -11,13 +11,13 @@ use super::{DEFAULT_FLOOR, Number, count_of};
 
 /// A value to compare numbers with: `0.95`, `95%`, `0.2s`. A bare one is in the unit of the number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "TargetText", into = "TargetText")]
 pub struct Target(Number);
 
 /// The form of a target in files: a number, or a text where it has a unit.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum TargetText {
     Plain(f64),
     Text(String),
 }
@@ -56,22 +56,22 @@ impl fmt::Display for Target {
     }
 }
 
-impl TryFrom<Written> for Target {
+impl TryFrom<TargetText> for Target {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, Self::Error> {
+    fn try_from(written: TargetText) -> Result<Self, Self::Error> {
         match written {
-            Written::Plain(value) => Ok(value.into()),
-            Written::Text(text) => text.parse(),
+            TargetText::Plain(value) => Ok(value.into()),
+            TargetText::Text(text) => text.parse(),
         }
     }
 }
 
-impl From<Target> for Written {
+impl From<Target> for TargetText {
     fn from(target: Target) -> Self {
         match (&target.0.printed, &target.0.unit) {
-            (None, None) => Written::Plain(target.0.value),
-            _ => Written::Text(target.0.text()),
+            (None, None) => TargetText::Plain(target.0.value),
+            _ => TargetText::Text(target.0.text()),
         }
     }
 }
