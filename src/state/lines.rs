@@ -91,7 +91,7 @@ pub(super) fn newest<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, StateEr
     Ok(lines(&tail).filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }
 
-/// A file after [`repair`].
+/// A file after `repair`.
 #[derive(Debug)]
 pub struct RepairedLines {
     /// Its content.
