@@ -43,9 +43,8 @@ fn two_sessions_at_once_write_every_row_whole_and_each_its_own_history() {
         repo.try_git(["pack-refs", "--all"]);
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    for session in sessions {
-        Called::from(session.wait_with_output().unwrap()).ok();
-    }
+    let said: Vec<Called> =
+        sessions.into_iter().map(|session| Called::from(session.wait_with_output().unwrap()).ok()).collect();
 
     let ledger = repo.read("results.tsv");
     let rows: Vec<Vec<&str>> = ledger.lines().skip(1).map(|row| row.split('\t').collect()).collect();
@@ -54,7 +53,8 @@ fn two_sessions_at_once_write_every_row_whole_and_each_its_own_history() {
     assert!(rows.iter().all(|row| row.len() == 5), "{ledger}");
     for tag in tags {
         let records = records(&repo, tag);
-        assert_eq!(records.len(), experiments() as usize + 1, "{tag}");
+        let refs = repo.git(["for-each-ref"]);
+        assert_eq!(records.len(), experiments() as usize + 1, "{tag}: {refs}\n{said:#?}");
         let mut tip = start.clone();
         let mut chain = vec![start.clone()];
         let mut below = rows.iter();
