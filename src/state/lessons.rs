@@ -21,14 +21,17 @@ pub const LESSONS: &str = "autoresearch-lessons.md";
 const LARGEST: u64 = 1 << 20;
 
 /// The first and the last line of the fenced part.
-const BEGIN: &str = "<!-- autoresearch-lessons version 1: ar rewrites this part, your notes stay outside it -->\n";
-const END: &str = "<!-- end of autoresearch-lessons -->\n";
+const BEGIN: &str = "<!-- autoresearch-lessons version 1: ar rewrites this part, your notes stay outside it -->";
+const END: &str = "<!-- end of autoresearch-lessons -->";
+/// The title of the fenced part.
+const TITLE: &str = "# Lessons";
 /// The start and the end of the line that names an entry.
 const MARKER: &str = "<!-- lesson ";
 const MARKER_END: &str = " -->\n";
-/// The start of a field on a new line, and the end of its name.
-const FIELD: &str = "\n- **";
+/// The start of a field, the end of its name, and the fields of an entry.
+const FIELD: &str = "- **";
 const IS: &str = "**: ";
+const FIELDS: [&str; 6] = ["strategy", "outcome", "insight", "context", "experiment", "time"];
 
 /// The most characters of a text in an entry.
 const LONGEST: usize = 400;
@@ -134,6 +137,8 @@ fn bytes_of(file: &mut File) -> io::Result<Vec<u8>> {
 #[derive(Debug, Default)]
 struct LessonText<'a> {
     before: &'a [u8],
+    /// The lines of the fenced part that are no lessons, which are the user's.
+    foreign: String,
     lessons: Vec<Lesson>,
     after: &'a [u8],
     is_fenced: bool,
@@ -145,15 +150,26 @@ impl<'a> LessonText<'a> {
         let fenced = memmem::rfind(bytes, BEGIN.as_bytes()).and_then(|begin| {
             let from = begin + BEGIN.len();
             let end = from + memmem::find(&bytes[from..], END.as_bytes())?;
-            let text = String::from_utf8_lossy(&bytes[from..end]);
-            let lessons = text.split(MARKER).skip(1).filter_map(read_entry).collect();
             let after = &bytes[end + END.len()..];
-            Some(LessonText { before: &bytes[..begin], lessons, after, is_fenced: true })
+            let after = after.strip_prefix(b"\r").unwrap_or(after);
+            let after = after.strip_prefix(b"\n").unwrap_or(after);
+            let text = String::from_utf8_lossy(&bytes[from..end]).replace("\r\n", "\n");
+            let mut entries = text.split(MARKER);
+            let top = entries.next().unwrap_or_default().lines().filter(|line| !line.is_empty() && *line != TITLE);
+            let mut foreign: String = top.map(|line| format!("{line}\n")).collect();
+            let mut lessons = Vec::new();
+            for text in entries {
+                match read_entry(text, &mut foreign) {
+                    Some(lesson) => lessons.push(lesson),
+                    None => foreign += &format!("{MARKER}{}\n", text.trim_end()),
+                }
+            }
+            Some(LessonText { before: &bytes[..begin], foreign, lessons, after, is_fenced: true })
         });
         fenced.unwrap_or(LessonText { before: bytes, ..LessonText::default() })
     }
 
-    /// The whole file. A new part begins after a blank line.
+    /// The whole file. A new part begins after a blank line, and foreign lines are before it.
     fn bytes(&self) -> Vec<u8> {
         let gap = match self.before {
             before if self.is_fenced || before.is_empty() || before.ends_with(b"\n\n") => "",
@@ -161,7 +177,7 @@ impl<'a> LessonText<'a> {
             _ => "\n\n",
         };
         let part: String = self.lessons.iter().map(entry).collect();
-        let part = format!("{gap}{BEGIN}# Lessons\n\n{part}{END}");
+        let part = format!("{gap}{}{BEGIN}\n{TITLE}\n\n{part}{END}\n", self.foreign);
         [self.before, part.as_bytes(), self.after].concat()
     }
 }
@@ -171,40 +187,42 @@ impl<'a> LessonText<'a> {
 fn entry(lesson: &Lesson) -> String {
     let mut text = format!("{MARKER}{}{}", lesson.id, MARKER_END.trim_end());
     let time = exact_time(lesson.time);
-    for (name, value) in [
-        ("strategy", &lesson.strategy),
-        ("outcome", &lesson.outcome),
-        ("insight", &lesson.insight),
-        ("context", &lesson.context),
-        ("experiment", &lesson.experiment),
-        ("time", &time),
-    ] {
+    let Lesson { strategy, outcome, insight, context, experiment, .. } = lesson;
+    for (name, value) in FIELDS.into_iter().zip([strategy, outcome, insight, context, experiment, &time]) {
         if !value.is_empty() {
-            let _ = write!(text, "{FIELD}{name}{IS}{}", cut(&harmless(value), LONGEST));
+            let _ = write!(text, "\n{FIELD}{name}{IS}{}", cut(&harmless(value), LONGEST));
         }
     }
     text + "\n\n"
 }
 
-/// Reads an entry, given without the start of its marker; `None` without a name or a time. Lines that the user added
-/// belong to the field above them.
-fn read_entry(text: &str) -> Option<Lesson> {
+/// Reads an entry, given without the start of its marker; `None` without a name or a time. Lines that the user added belong to
+/// the text above them. Other fields, and lines behind the time, are foreign.
+fn read_entry(text: &str, foreign: &mut String) -> Option<Lesson> {
     let (id, fields) = text.split_once(MARKER_END)?;
-    let fields = format!("\n{fields}");
-    let value = |name: &str| {
-        let field =
-            fields.split(FIELD).find_map(|field| field.strip_prefix(name)?.strip_prefix(IS)).unwrap_or_default();
-        field.lines().map(str::trim).collect::<Vec<_>>().join(" ").trim_end().to_owned()
-    };
-    Some(Lesson {
-        id: id.parse().ok()?,
-        strategy: value("strategy"),
-        outcome: value("outcome"),
-        insight: value("insight"),
-        context: value("context"),
-        experiment: value("experiment"),
-        time: value("time").parse().ok()?,
-    })
+    let mut values: [Vec<&str>; FIELDS.len()] = Default::default();
+    let (mut others, mut field) = (String::new(), None);
+    for line in fields.lines().filter(|line| !line.trim().is_empty()) {
+        let named = line.strip_prefix(FIELD).and_then(|line| line.split_once(IS));
+        let known = named.and_then(|(name, value)| Some((FIELDS.iter().position(|known| *known == name)?, value)));
+        match (known, field) {
+            (Some((at, value)), _) if values[at].is_empty() => {
+                values[at].push(value.trim());
+                field = Some(at).filter(|at| FIELDS[*at] != "time");
+            }
+            (None, Some(at)) if named.is_none() => values[at].push(line.trim()),
+            _ => {
+                others += &format!("{line}\n");
+                field = None;
+            }
+        }
+    }
+    let [strategy, outcome, insight, context, experiment, time] =
+        values.map(|lines| lines.join(" ").trim_end().to_owned());
+    let lesson =
+        Lesson { id: id.parse().ok()?, strategy, outcome, insight, context, experiment, time: time.parse().ok()? };
+    foreign.push_str(&others);
+    Some(lesson)
 }
 
 /// A line of text without anything that starts a Markdown element.
@@ -253,7 +271,7 @@ mod tests {
         let expected = "<!-- lesson t/3 -->\n- **strategy**: warm-up\n\
                         - **outcome**: keep\n- **insight**: short schedules need ‹!-- no --> 'long' warm-up, a < b\n\
                         - **context**: t, val_bpb 2.0 → 1.9\n- **experiment**: 3\n- **time**: 2026-11-20T22:00:00.000Z\n\n";
-        let expected = format!("{BEGIN}# Lessons\n\n{expected}{END}");
+        let expected = format!("{BEGIN}\n# Lessons\n\n{expected}{END}\n");
         let bytes = with(b"", lesson("3", "short schedules\nneed <!-- no --> `long` warm-up, a < b"));
         assert_eq!(String::from_utf8(bytes).unwrap(), expected);
         let read = LessonText::parse(expected.as_bytes());
@@ -274,6 +292,29 @@ mod tests {
             let lessons = LessonText::parse(&bytes).lessons;
             let read: Vec<_> = lessons.iter().map(|lesson| (lesson.id.to_string(), lesson.insight.as_str())).collect();
             assert_eq!(read, [("t/1".to_owned(), insight), ("t/2".to_owned(), "x")], "{edited}");
+        }
+    }
+
+    #[test]
+    fn lines_that_are_no_lessons_are_moved_before_the_part() {
+        let own = String::from_utf8(with(b"notes\n", lesson("1", "deeper is better"))).unwrap();
+        for (edited, moved) in [
+            (own.replace(".000Z\n", ".000Z\nmy own remark\n"), "my own remark\n"),
+            (own.replace("- **time**", "- **mine**: a field\n- **time**"), "- **mine**: a field\n"),
+            (own.replace("# Lessons\n", "# Lessons\nread this first\n"), "read this first\n"),
+            (
+                own.replace("lesson t/1 -->", "lesson t/1 -->\n- **time**: today"),
+                "- **time**: 2026-11-20T22:00:00.000Z",
+            ),
+            (own.trim_end().to_owned(), ""),
+            (own.replace('\n', "\r\n"), ""),
+        ] {
+            let bytes = String::from_utf8(with(edited.as_bytes(), lesson("2", "x"))).unwrap();
+            let before = bytes.split_once(BEGIN).unwrap().0;
+            assert!(before.starts_with("notes") && before.contains(moved), "{edited:?}: {bytes}");
+            assert_eq!(bytes.matches(BEGIN).count(), 1, "{bytes}");
+            let count = if edited.contains("today") { 1 } else { 2 };
+            assert_eq!(LessonText::parse(bytes.as_bytes()).lessons.len(), count, "{bytes}");
         }
     }
 
