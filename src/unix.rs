@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
 
-use rustix::process::{Resource, Rlimit, setrlimit, setsid};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
 
 fn set_disposition(signal: libc::c_int, disposition: libc::sighandler_t) {
     debug_assert!([libc::SIG_DFL, libc::SIG_IGN].contains(&disposition));
@@ -68,6 +68,7 @@ pub(crate) fn end_with_this_thread(command: &mut Command) {
 
 /// Bounds the memory that each process may take which `command` starts, where the system counts that.
 pub(crate) fn limit_memory(command: &mut Command, bytes: u64) {
+    let bytes = getrlimit(Resource::Data).maximum.map_or(bytes, |most| most.min(bytes));
     let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
     // SAFETY: the call is a system call, which is all that a child between fork and exec may make.
     unsafe {

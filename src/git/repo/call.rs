@@ -5,6 +5,9 @@
 //! configuration, links, alternates and hooks are whatever the agent made of them.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -14,6 +17,7 @@ use std::{fs, io};
 use gix::bstr::{BString, ByteSlice};
 use gix::config::File;
 use gix::config::file::Metadata;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, open, openat, statat, unlinkat};
 use tempfile::{Builder, TempDir};
 
 use crate::domain::CommitId;
@@ -390,7 +394,7 @@ impl CallImport<'_> {
         let serve = ["-c", "uploadpack.allowAnySHA1InWant=true", "-c", "pack.window=0", "-c", "pack.compression=0"];
         let serve = self.git.walled_call(&self.variables()?, serve.into_iter().chain(["upload-pack", "--strict"]));
         let (serve, from) = (format!("--upload-pack={}", shell_line(&serve)), self.folder.display().to_string());
-        let fetch = "-c fetch.fsckObjects=true fetch --quiet --no-tags --no-write-fetch-head --no-recurse-submodules";
+        let fetch = "-c fetch.fsckObjects=true -c fetch.unpackLimit=1 fetch --quiet --no-tags --no-write-fetch-head --no-recurse-submodules";
         let wanted = [serve.as_str(), "--", &from].into_iter().chain(commits.iter().map(|commit| commit.as_str()));
         if !self.write(&self.git.call(fetch.split_whitespace().chain(wanted)), &place, OBJECTS, Stdio::null())? {
             return Ok(false);
@@ -476,21 +480,35 @@ fn make_plain(folder: &Path) -> io::Result<()> {
     if !folder.symlink_metadata()?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
     }
-    remove_odd(folder, LARGEST)?;
+    remove_odd(&open(folder, FOLDER, Mode::empty())?, folder, LARGEST)?;
     LEADING.iter().try_for_each(|name| remove_all(&folder.join(name)))?;
     let config = folder.join("config");
     remove_all(&config)?;
-    fs::write(config, CONFIG)
+    // A link that another process of the agent puts there meanwhile is not followed.
+    fs::File::create_new(config)?.write_all(CONFIG.as_bytes())
 }
 
-/// Removes what is neither a folder nor a file, here and below, and files that are larger than `largest` and no objects.
-fn remove_odd(folder: &Path, largest: u64) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let (path, meta) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
-        if meta.is_dir() {
-            remove_odd(&path, if path.ends_with("git/objects") { u64::MAX } else { largest })?;
-        } else if !meta.is_file() || meta.len() > largest {
-            remove_all(&path)?;
+/// How a folder is opened: not by a link in its place.
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Removes what is neither a folder nor a file, here and below, and files that are larger than `largest` and no objects. Works by
+/// descriptors, as another process of the agent may put a link in the place of a folder meanwhile.
+fn remove_odd(folder: &OwnedFd, path: &Path, largest: u64) -> io::Result<()> {
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                let path = path.join(OsStr::from_bytes(name.to_bytes()));
+                let below = openat(folder, name, FOLDER, Mode::empty())?;
+                remove_odd(&below, &path, if path.ends_with("git/objects") { u64::MAX } else { largest })?;
+            }
+            FileType::RegularFile if u64::try_from(stat.st_size).is_ok_and(|size| size <= largest) => {}
+            _ => unlinkat(folder, name, AtFlags::empty())?,
         }
     }
     Ok(())
