@@ -7,7 +7,7 @@ from changes import CHANGES, make
 from world import HERE, Tools
 
 # What depends on the time, on the commits before, or on who called whom.
-OWN = {"commit", "base", "start", "started", "finished", "created", "seconds", "agent", "agent_preset", "max_experiments", "proposal"}
+OWN = {"commit", "base", "start", "started", "finished", "waits", "created", "seconds", "agent", "agent_preset", "max_experiments", "proposal"}
 
 
 def without_own(value):
