@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use csv_core::{Reader, ReaderBuilder, Terminator};
+use csv::{ReaderBuilder, Terminator};
 
 use super::columns::ColumnPositions;
 use super::text::{Cells, TextLines};
@@ -104,8 +104,6 @@ pub(super) struct TableLines<'a> {
     form: LedgerForm,
     /// The columns at which the cells of an aligned table begin.
     stops: Stops,
-    /// Reads rows with quotes; made for the first one.
-    quotes: Option<Reader>,
     /// Number of cells in a row, once known; it shows whether a row is torn in a quoted cell.
     pub(super) width: Option<usize>,
     /// The last comment, with its line.
@@ -122,16 +120,7 @@ impl<'a> TableLines<'a> {
         for line in (1..rule).map_while(|_| lines.next()) {
             prose += u32::from(!line.trim().is_empty() && !is_comment(line));
         }
-        TableLines {
-            lines,
-            ahead: VecDeque::new(),
-            form,
-            stops: Stops::default(),
-            quotes: None,
-            width: None,
-            comment: None,
-            prose,
-        }
+        TableLines { lines, ahead: VecDeque::new(), form, stops: Stops::default(), width: None, comment: None, prose }
     }
 
     /// Reads the next line of cells into `line`; false at the end.
@@ -253,7 +242,7 @@ impl<'a> TableLines<'a> {
     }
 
     /// The cells of a row with quotes.
-    fn quoted_cells(&mut self, text: &str) -> Cells<'static> {
+    fn quoted_cells(&self, text: &str) -> Cells<'static> {
         let sign = self.form.sign();
         let (mut plain, mut is_quoted) = (String::with_capacity(text.len()), false);
         for (place, c) in text.char_indices() {
@@ -264,16 +253,11 @@ impl<'a> TableLines<'a> {
                 plain.push(c);
             }
         }
-        let build = || ReaderBuilder::new().delimiter(sign as u8).terminator(Terminator::Any(b'\0')).build();
-        let reader = self.quotes.get_or_insert_with(build);
-        reader.reset();
-        let (mut found, mut ends) = (vec![0; plain.len()], vec![0; plain.len() + 1]);
-        let (_, _, length, count) = reader.read_record(plain.as_bytes(), &mut found, &mut ends);
-        // Nothing more comes, which ends the row.
-        let (_, _, _, last) = reader.read_record(&[], &mut found[length..], &mut ends[count..]);
-        let starts = std::iter::once(&0).chain(&ends);
-        let cells = starts.zip(&ends[..count + last]).map(|(start, end)| String::from_utf8_lossy(&found[*start..*end]));
-        cells.map(|cell| Cow::Owned(cell.into_owned())).collect()
+        let mut builder = ReaderBuilder::new();
+        builder.delimiter(sign as u8).has_headers(false).terminator(Terminator::Any(b'\0'));
+        // Reading from memory cannot fail, and the text is UTF-8.
+        let row = builder.from_reader(plain.as_bytes()).into_records().find_map(Result::ok).unwrap_or_default();
+        row.iter().map(|cell| Cow::Owned(cell.to_owned())).collect()
     }
 }
 
