@@ -158,8 +158,18 @@ impl Refs {
         if let Some(tag) = tags.iter().find(is_there) {
             return Err(GitError::RefExists(tag.name.clone()));
         }
+        self.write_packed(lines, tags)
+    }
+
+    /// Removes a ref from the file of packed refs, whose lock the caller has.
+    pub(super) fn forget_packed(&self, name: &str) -> Result<()> {
+        let mut lines = self.packed_lines()?;
+        if lines.remove(name.as_bytes()).is_some() { self.write_packed(lines, &[]) } else { Ok(()) }
+    }
+
+    fn write_packed(&self, lines: PackedLines, tags: &[PackedTag]) -> Result<()> {
         let header = if self.is_fully_peeled() { HEADER } else { PLAIN_HEADER };
-        replace_file(&packed, &packed_text(lines, tags, header))?;
+        replace_file(&self.gix.common_dir().join("packed-refs"), &packed_text(lines, tags, header))?;
         self.refresh_packed_refs()
     }
 

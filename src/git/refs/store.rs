@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::thread::sleep;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice;
+use gix::lock::Marker;
 use gix::lock::acquire::Fail;
 use gix::note::plumbing::State;
 use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
@@ -18,12 +20,11 @@ use super::damage::RefGuard;
 use super::listing::PackedTag;
 use crate::crash;
 use crate::domain::CommitId;
-use crate::fs::Unsynced;
-use crate::git::error::{During, GitError, Result};
+use crate::fs::{Unsynced, absent};
+use crate::git::error::{At, During, GitError, Result};
 use crate::git::objects::{Objects, TagObject, identity};
 use crate::git::path::{commit_id, object_id, parse_id};
-use crate::git::sync;
-use crate::git::sync::Syncs;
+use crate::git::sync::{self, Syncs, lock_path};
 
 /// Checks a full ref name.
 pub(in crate::git) fn full_name(name: &str) -> Result<FullName> {
@@ -136,11 +137,7 @@ impl Refs {
 
     /// Deletes a ref that stands at `at`; [`GitError::RefMoved`] when it stands elsewhere.
     pub fn delete_branch(&self, branch: &str, at: &CommitId) -> Result<()> {
-        self.expect(branch, Some(at))?;
-        let expected = PreviousValue::MustExistAndMatch(Target::Object(object_id(at)?));
-        self.edit_refs([RefEdit::delete(full_name(branch)?, expected)])
-            .map_err(|err| self.moved_meanwhile(branch, at, err))?;
-        self.sync_ref(branch)
+        self.delete(branch, Some(at))
     }
 
     /// Moves a branch from one commit to another, forwards or back, with a line in its reflog, and in that of `HEAD`
@@ -273,7 +270,32 @@ impl Refs {
             self.written.borrow_mut().insert(refname.to_owned(), None);
             return Ok(());
         }
-        self.edit_refs([RefEdit::delete(full_name(refname)?, PreviousValue::Any)])?;
+        self.delete(refname, None)
+    }
+
+    /// Deletes a ref with its reflog, whatever it leads to without `expected`. Locks the ref and the packed refs before it
+    /// reads them, as git does. gix reads the packed refs first, so it would undo what another process packs in between.
+    fn delete(&self, refname: &str, expected: Option<&CommitId>) -> Result<()> {
+        const WHAT: &str = "deleting a ref";
+        full_name(refname)?;
+        let common = self.gix.common_dir();
+        let files = [refname, "packed-refs"].map(|name| common.join(name));
+        let _guard = RefGuard::begin(self.gix.git_dir(), &files.each_ref().map(|file| lock_path(file)))?;
+        crash::point("git.locks_named");
+        let patience = Fail::AfterDurationWithBackoff(PATIENCE);
+        let lock = |file| Marker::acquire_to_hold_resource(file, patience, Some(common.to_owned()), 0).during(WHAT);
+        let _locks = (lock(&files[0])?, lock(&files[1])?);
+        if expected.is_some() {
+            self.expect(refname, expected)?;
+        }
+        self.forget_packed(refname)?;
+        for file in [&files[0], &common.join("logs").join(refname)] {
+            fs::remove_file(file)
+                .or_else(|error| if absent(&error) { Ok(()) } else { Err(error) })
+                .at("removing", file)?;
+        }
+        self.written.borrow_mut().insert(refname.to_owned(), None);
+        crash::point("git.ref_moved");
         self.sync_ref(refname)
     }
 

@@ -1,5 +1,8 @@
 //! Branches, `HEAD` and their reflogs.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use autoresearch::domain::CommitId;
 use autoresearch::git::{GitError, HeadTarget};
 
@@ -70,4 +73,33 @@ fn names_lead_to_commits() {
     for spec in ["nothing", "HEAD~5", "", "main:train.py"] {
         assert!(matches!(git.refs.resolve(spec), Err(GitError::NotFound { .. })), "{spec}");
     }
+}
+
+#[test]
+fn refs_that_git_packs_while_others_are_deleted_survive() {
+    let repo = TestRepo::new();
+    let (git, commit) = (open(&repo), head(&repo));
+    let (path, is_over) = (repo.path(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let mut pack = std::process::Command::new("git");
+                // It fails while this process has the lock.
+                let _ = pack.args(["pack-refs", "--all", "--prune"]).current_dir(&path).output();
+            }
+        });
+        for n in 0..60 {
+            git.refs.put_ref(&format!("refs/autoresearch/t/open/{n}"), commit.as_str()).unwrap();
+            git.refs.write_record(&format!("refs/autoresearch/t/{n:05}"), &commit, "a record").unwrap();
+            if n >= 2 {
+                git.refs.drop_ref(&format!("refs/autoresearch/t/open/{}", n - 2)).unwrap();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let found = repo.git(["for-each-ref", "--format=%(refname:lstrip=3)", "refs/autoresearch/t"]);
+    let mut expected: Vec<String> = (0..60).map(|n| format!("{n:05}")).collect();
+    expected.extend(["open/58", "open/59"].map(str::to_owned));
+    assert_eq!(found.lines().collect::<Vec<_>>(), expected);
+    repo.git(["fsck", "--strict"]);
 }
