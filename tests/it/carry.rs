@@ -106,7 +106,12 @@ fn nothing_that_is_set_aside_is_deleted_and_what_no_run_wrote_is_back_at_the_end
     let find = std::process::Command::new("find").args([".", "-name", "model-*"]).current_dir(repo.path()).output();
     let models = String::from_utf8(find.unwrap().stdout).unwrap();
     assert_eq!((lines("runs"), models.lines().count(), lines("bases")), (5, 5, 5), "{models}");
-    let notes = ["1", "2", "3"].map(|note| repo.read(format!("ckpt/note-{note}")));
+    let notes = std::process::Command::new("find").args([".", "-name", "note-*"]).current_dir(repo.path()).output();
+    let found = String::from_utf8(notes.unwrap().stdout).unwrap();
+    let notes = ["1", "2", "3"].map(|note| {
+        std::fs::read_to_string(repo.path().join(format!("ckpt/note-{note}")))
+            .unwrap_or_else(|_| panic!("{note}: {found}"))
+    });
     assert_eq!(notes, ["1\n", "2\n", "3\n"]);
     assert_eq!(repo.read("ckpt-base.pt"), "base\n");
 }

@@ -353,6 +353,7 @@ impl<'a> Calling<'a> {
             command = agent::with_rounds(&command, contract.agent_preset.as_deref(), rounds);
         }
         let root = workspace.root().to_owned();
+        workspace.wait_past_last_run(store);
         clear_run_folder(&store.folder, id, contract.guards.len(), &mut store.notices)?;
         let program = program(store);
         if workspace.home.is_disposable() {

@@ -7,9 +7,11 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use tempfile::tempfile_in;
 
 use super::working_tree::Workspace;
 use crate::crash;
@@ -82,6 +84,11 @@ impl Carrying {
     /// Knows nothing yet but the files that are never set aside.
     pub(crate) fn sparing(spared: Vec<PathBuf>) -> Carrying {
         Carrying { spared, ..Carrying::default() }
+    }
+
+    /// Returns when the last run that this process saw had ended.
+    fn last_end(&self) -> Option<SystemTime> {
+        self.runs.iter().map(|(_, end, _)| *end).max()
     }
 }
 
@@ -163,6 +170,19 @@ impl Workspace {
     fn watch_run(&mut self, folder: &Path, commit: &CommitId, is_baseline: bool, before: FilesBefore) {
         let (folder, commit) = (folder.to_owned(), commit.clone());
         self.carrying.active = Some(WatchedRun { folder, commit, is_baseline, before });
+    }
+
+    /// Waits until what is written now is newer than the last run, as the clock of files may be behind that of processes. Gives
+    /// up after a fifth of a second: the clock may have been set back.
+    pub(crate) fn wait_past_last_run(&self, store: &Store) {
+        let Some(end) = self.carrying.last_end() else { return };
+        let written = || tempfile_in(store.folder.root()).and_then(|file| file.metadata()?.modified());
+        for _ in 0..200 {
+            if written().map_or(true, |now| now > end) {
+                return;
+            }
+            sleep(Duration::from_millis(1));
+        }
     }
 
     /// Returns the paths that make the number of the run that ended false, or may. They are set aside before the next run.
@@ -490,7 +510,7 @@ impl Workspace {
         if exists(&self.root().join(path)) && store.repo.objects.is_in(&store.tip(), path).unwrap_or(true) {
             return true;
         }
-        let end = self.carrying.runs.iter().map(|(_, end, _)| *end).max().filter(|_| self.carrying.active.is_none());
+        let end = self.carrying.last_end().filter(|_| self.carrying.active.is_none());
         let changed = fs::symlink_metadata(self.root().join(path)).ok().filter(|meta| meta.is_file());
         end.zip(changed).is_some_and(|(end, meta)| FileStamp::from_metadata(&meta).changed() > end)
     }
