@@ -471,7 +471,10 @@ fn spend(store: &mut Store, usage: Usage) -> Usage {
     let cap = store.contract.max_cost.or(store.contract.caps.session_max_cost);
     if let Some(limit) = cap.filter(|_| usage.cost.is_none() && !was_told) {
         let model = usage.model.clone().unwrap_or_else(|| "MODEL".into());
-        store.note_once(Notice::CostUnknown { limit, model });
+        store.note_once(format!(
+            "the agent reported no cost, which --max-cost {limit} needs; add [prices.\"{model}\"] to ar.toml or \
+             pass --max-tokens"
+        ));
     }
     usage
 }
@@ -483,7 +486,7 @@ fn program(store: &mut Store) -> Option<String> {
         Err(error) => {
             if error.kind() != ErrorKind::NotFound {
                 let path = store.repo.worktree().join(PROGRAM);
-                store.note(Notice::NotInPrompt { path, error: error.to_string() });
+                store.note(format!("left {} out of the prompt: {error}", path.display()));
             }
             None
         }

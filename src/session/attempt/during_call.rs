@@ -88,7 +88,7 @@ impl Workspace {
         self.move_head(store, &commit, &[&open.base], "reset by the agent")?;
         self.restore(store, &commit, &open.base)?;
         self.unstage(open)?;
-        store.note(Notice::ResetCommitRestored(commit.clone()));
+        store.note(format!("restored commit {}, which the agent had reset, to measure it", commit.short(8)));
         Ok(Some(commit))
     }
 }

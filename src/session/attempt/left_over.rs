@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::lifecycle::Attempt;
 use super::measuring::metric_file_of;
-use crate::domain::{Artifact, ArtifactsRun, ExperimentId, Notice, Record, RunRole, SizeLimit, Space};
+use crate::domain::{Artifact, ArtifactsRun, ExperimentId, Notice, Record, RunRole, SizeLimit, Space, list};
 use crate::exec::{Job, may_be_held};
 use crate::fs::{free_name, standing};
 use crate::rules::{ArtifactGlobs, ExperimentArtifacts, History, artifacts_to_drop, too_little_space};
@@ -120,7 +120,7 @@ async fn remove_left_locks(shared: &Shared<'_>, id: ExperimentId, job: &str) -> 
         job if job == RUN || RunRole::is_folder(job) => "run",
         _ => "guard",
     };
-    shared.emit(Notice::LocksRemoved { of, locks: removed })
+    shared.emit(format!("removed locks left behind by a killed git of the {of}: {}", list(&removed)))
 }
 
 /// Maximum number of artifacts per run, because the record lists their names.
@@ -212,7 +212,7 @@ impl Attempt {
         let root = workspace.root();
         let Matching { files, odd } = Matching::below(root, &globs);
         if !odd.is_empty() {
-            store.note_once(Notice::ArtifactsOdd(odd));
+            store.note_once(format!("skipped artifacts that are not regular files: {}", list(&odd)));
         }
         let changed = files.into_iter().filter(|(path, now)| !before.has_same(path, now)).map(|(path, _)| path);
         let (changed, unnamed): (Vec<_>, Vec<_>) = changed.partition(|path| path.to_str().is_some());
@@ -349,7 +349,7 @@ pub(crate) fn point_run_log(
                 path: link.clone(),
                 source,
             })?;
-            notice = Some(Notice::RunLogMoved(kept));
+            notice = Some(format!("moved the existing run.log to {}", kept.display()).into());
         }
         Err(_) => {}
     }

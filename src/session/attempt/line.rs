@@ -4,9 +4,7 @@
 use super::lifecycle::{Attempt, Attempted};
 use super::recording::{run_finished, without_own};
 use super::reworking::refuse_commit;
-use crate::domain::{
-    Beside, CommitId, ExperimentId, Notice, Number, Outcome, Phase, Record, Replay, Train, experiment_names,
-};
+use crate::domain::{Beside, CommitId, ExperimentId, Number, Outcome, Phase, Record, Replay, Train, experiment_names};
 use crate::rules::{
     Afresh, Car, FileTerms, Incumbent, Line, LineStep, Measured, MergedChange, Tested, Trial, Verdict, Why,
     fingerprint, is_confirmed, judge, judge_train, mean_tolerance, session_noise, train_tolerance,
@@ -256,7 +254,7 @@ fn ask_to_merge(store: &mut Store, car: ExperimentId) -> Result<(), SessionError
     on_line(store, true, |line, on| line.asked(on, car));
     let tip = store.tip();
     let open = OpenExperiment { merge_with: Some(tip), ..open_attempt(store, car)? };
-    store.note(Notice::AskedToMerge(car));
+    store.note(format!("experiment {car} conflicts with what was kept meanwhile; the agent is called to merge it"));
     store.enter(Phase::Proposing, open)?;
     crash::point("merging.asked");
     Ok(())

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::lifecycle::Attempt;
 use crate::domain::{
     CommitId, Contract, ExperimentId, Failure, FailureClass, GpuOther, MetricSource, Notice, Number, Record, Run,
-    RunRole, ended_text, shell_word,
+    RunRole, ended_text, experiment_name, list, shell_word,
 };
 use crate::exec::{Executor, Exit, Job, Running, Started, WatchedFile};
 use crate::fs::{CLOCK_LAG, read_at_most};
@@ -478,14 +478,23 @@ impl Attempt {
         if !aside.is_empty() {
             let text = |value: Option<f64>| value.map_or("no value".to_owned(), |value| value.to_string());
             let (metric, with, without) = (store.contract.metric.name.clone(), text(with), text(value));
-            store.note(Notice::CarriedAside { id, paths: aside, metric, with, without });
+            store.note(format!(
+                "{} had {metric} {with} with {}, {without} without; from now on it is set aside before each run. \
+                 For a cache keyed by code: carry = \"all\"",
+                experiment_name(id),
+                list(&aside)
+            ));
         }
         if !needed.is_empty() {
-            store.note(Notice::CarriedNeeded(needed));
+            store.note(format!(
+                "put back {} before each run, as it was before the first one: the command fails without it. It \
+                 returns at the end",
+                list(&needed)
+            ));
         }
         if !back.is_empty() {
             let why = if is_missed { "the command fails without it" } else { "the value is the same without it" };
-            store.note(Notice::CarriedBack { paths: back, why });
+            store.note(format!("put back {} for later runs: {why}", list(&back)));
         }
         if !measured.carried.is_empty() {
             without.paths.extend(measured.carried.keys().map(|path| path.display().to_string()));

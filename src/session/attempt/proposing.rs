@@ -52,7 +52,7 @@ impl Attempt {
         let direction = work.proposal.direction.as_deref();
         let repeated = repeated_direction(&shared.store(), direction, attempt.open.seat);
         if let Some(direction) = repeated {
-            shared.emit(Notice::AskedAgain(direction.clone()))?;
+            shared.emit(format!("the direction \"{direction}\" was tried before; asking the agent once more"))?;
             workspace.reset_to(&mut shared.store(), &attempt.open.base, id)?;
             crash::point("proposing.repeat_put_back");
             workspace.remember_untracked(&mut shared.store())?;
@@ -249,7 +249,7 @@ impl Calling<'_> {
         let text = text_of(work);
         let event: Event = match &text {
             Ok(_) => Event::Explored { id: self.attempt.open.id, role, seconds: work.exit.seconds },
-            Err(why) => Notice::NoProposal { role, why: why.clone() }.into(),
+            Err(why) => format!("the agent in the role `{role}` made no proposal: {why}").into(),
         };
         shared.emit(event)?;
         let cut = |text: String| {

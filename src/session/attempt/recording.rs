@@ -7,7 +7,7 @@ use super::left_over::settle_artifacts;
 use super::lifecycle::Attempt;
 use super::line::end_trial;
 use crate::crash;
-use crate::domain::{Beside, CommitId, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Replay};
+use crate::domain::{Beside, CommitId, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Replay, list};
 use crate::fs::written_to;
 use crate::git::Look;
 use crate::ledger::Entry;
@@ -272,7 +272,7 @@ impl Store {
         let read: Vec<_> = layout.links.iter().filter(|link| !layout.writable.contains(link)).cloned().collect();
         let written = written_to(&self.repo.main_worktree(), &read, since.into());
         if !written.is_empty() {
-            self.note_once(Notice::LinksWritten(written));
+            self.note_once(format!("linked paths, which all slots share, were written to: {}", list(&written)));
         }
     }
 

@@ -452,7 +452,7 @@ impl Attempt {
     /// Restarts a run that was lost with its machine or its shim, or terminated by a process that was killed during its
     /// rollback.
     fn run_again(&mut self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
-        store.note(Notice::RunRestarted(self.open.id));
+        store.note(format!("restarted the run of experiment {}, which was lost", self.open.id));
         workspace.check_out(store, &self.open)?;
         self.prepare_run(workspace, store)
     }

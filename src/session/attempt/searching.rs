@@ -13,8 +13,8 @@ use serde_json::json;
 use crate::agent::{SearchFinding, directive_text, goal_sentence};
 use crate::crash;
 use crate::domain::{
-    Directive, Event, ExperimentId, FORMAT_VERSION, IdeaKind, NewIdea, Notice, Rung, cut, ended_text, one_line,
-    search_name, with_causes,
+    Directive, Event, ExperimentId, FORMAT_VERSION, IdeaKind, NewIdea, Rung, cut, ended_text, one_line, search_name,
+    with_causes,
 };
 use crate::exec::{Job, Running};
 use crate::fs::{create_folder, read_at_most, write_unsynced};
@@ -85,7 +85,7 @@ pub(crate) async fn search(
                 ideas.extend(ideas_in(&text));
                 found.push(SearchFinding { command, text });
             }
-            Ok(Err(why)) => shared.store().note(Notice::SearchFailed { command, why }),
+            Ok(Err(why)) => shared.store().note(format!("the search command `{command}` is left out: {why}")),
             Err(ending) => return Ok(ending),
         }
     }

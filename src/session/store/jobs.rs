@@ -10,7 +10,7 @@ use super::notices::Notices;
 use super::requests::{Interrupt, Interrupts};
 use super::writer::Store;
 use crate::agent::LOG_LINES;
-use crate::domain::{CommitId, ExperimentId, FailureClass, Notice, Record, RunRole, Sandbox, StopWhen, Tag};
+use crate::domain::{CommitId, ExperimentId, FailureClass, Record, RunRole, Sandbox, StopWhen, Tag, list};
 use crate::exec::{FILES_BEFORE, JobFiles, NoWall, find_builder, kill_other_children, try_wall};
 use crate::fs::{move_odd_away, read_at_most};
 use crate::git::{GitProgram, Repo, WAY_BACK};
@@ -74,7 +74,7 @@ pub(crate) fn clear_run_folder(
         moved.extend(move_odd_away(&path).map_err(|source| SessionError::Io { action: "move", path, source })?);
     }
     if !moved.is_empty() {
-        notices.note(Notice::RunFilesMoved(moved));
+        notices.note(format!("moved what replaced files of ar's to {}", list(&moved)));
     }
     Ok(folder)
 }

@@ -111,7 +111,7 @@ impl Store {
         let restored = lessons.restore(&held.lessons, &self.folder.state());
         for (back, path) in [(restored, lessons.path()), (ideas.restore(&held.ideas), ideas.path())] {
             if self.notices.or_unrecorded(back)?.unwrap_or_default() {
-                self.note(Notice::MemoryRestored { who: self.expected.actors(), path: path.to_owned() });
+                self.note(format!("restored {}, deleted while {} active", path.display(), self.expected.actors()));
             }
         }
         Ok(())
@@ -204,7 +204,7 @@ impl Store {
     /// Adds a lesson to those of the repository. Reports a failure and continues.
     fn add_lesson(&mut self, lesson: Lesson) -> Result<(), SessionError> {
         if self.repo.working_tree.is_tracked(Path::new(LESSONS))? {
-            self.note_once(Notice::LessonsTracked(LESSONS));
+            self.note_once(format!("{LESSONS} is tracked by git, so lessons are not recorded"));
             return Ok(());
         }
         let root = self.repo.main_worktree();

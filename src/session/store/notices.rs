@@ -4,7 +4,7 @@ use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 
 use super::writer::Store;
-use crate::domain::{Actors, Escalation, Event, ExperimentId, Notice, StopReason, Trouble, with_causes};
+use crate::domain::{Actors, Escalation, Event, ExperimentId, Notice, StopReason, Trouble, list, with_causes};
 use crate::report::{escalation_text, flag_text};
 use crate::session::errors::SessionError;
 use crate::state::{EscalationFiles, Journal, SessionFolder, StateError};
@@ -24,7 +24,8 @@ impl Notices {
     }
 
     /// Notes a problem that does not affect the loop, once instead of before each experiment.
-    pub(crate) fn note_once(&mut self, trouble: Notice) {
+    pub(crate) fn note_once(&mut self, trouble: impl Into<Notice>) {
+        let trouble = trouble.into();
         if !self.troubles.contains(&trouble) {
             self.troubles.push(trouble.clone());
             self.note(trouble);
@@ -62,7 +63,7 @@ impl Notices {
             Ok(done) => Ok(Some(done)),
             Err(error) if error.is_disk_full() => Err(error),
             Err(error) => {
-                self.note_once(Notice::NotRecorded(with_causes(&error)));
+                self.note_once(format!("lessons or ideas are not recorded: {}", with_causes(&error)));
                 Ok(None)
             }
         }
@@ -72,7 +73,7 @@ impl Notices {
 /// Says which files changed, if any.
 pub(crate) fn note_changed(what: &'static str, who: &Actors, paths: Vec<PathBuf>, notices: &mut Notices) {
     if !paths.is_empty() {
-        notices.note(Notice::Changed { what, who: who.clone(), paths });
+        notices.note(format!("{what}, while {who} active: {}", list(&paths)));
     }
 }
 

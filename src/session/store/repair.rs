@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::writer::Store;
 use crate::agent::task_spec;
 use crate::crash;
-use crate::domain::{CommitId, Contract, Notice, Outcome, Phase, Record};
+use crate::domain::{CommitId, Contract, Notice, Outcome, Phase, Record, list};
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{Expenses, History, LadderState};
@@ -152,7 +152,7 @@ impl Store {
     fn put_folder_back(&mut self) -> Result<(), SessionError> {
         let moved = self.folder.move_folders_away()?;
         if !moved.is_empty() {
-            self.note(Notice::FoldersMoved(moved));
+            self.note(format!("moved folders that stood in place of ar's files: {}", list(&moved)));
         }
         self.folder.create()?;
         self.folder.lock_again(&mut self.lock)?;

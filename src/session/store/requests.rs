@@ -11,7 +11,7 @@ use tokio::time::sleep_until;
 
 use super::writer::Store;
 use crate::domain::{
-    Clock, Event, ExperimentId, Message, Notice, Phase, StopReason, StopWhen, Tag, cut, one_line, with_causes,
+    Clock, Event, ExperimentId, Message, Notice, Phase, StopReason, StopWhen, Tag, count_of, cut, one_line, with_causes,
 };
 use crate::exec::beat;
 use crate::fs::FileStamp;
@@ -265,10 +265,14 @@ pub(crate) fn receive_messages(store: &mut Store) -> bool {
     match file.hear(&mut store.messages.heard) {
         Ok(RepairedLines { removed, restored, copy, .. }) => {
             if let Some(found) = copy {
-                store.note(Notice::WordsRemoved { count: removed, found });
+                store.note(format!(
+                    "removed {} that ar tell did not write from words.jsonl; the file found is {}",
+                    count_of(removed, "line"),
+                    found.display()
+                ));
             }
             if restored {
-                store.note(Notice::WordsRestored);
+                store.note("restored words of the user's, deleted from words.jsonl");
             }
         }
         Err(error) => store.note_once(Notice::MemoryUnread { what: "words", why: with_causes(&error) }),

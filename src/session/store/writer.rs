@@ -86,7 +86,7 @@ impl Store {
     }
 
     /// Notes a problem that does not affect the loop, once instead of before each experiment.
-    pub(crate) fn note_once(&mut self, trouble: Notice) {
+    pub(crate) fn note_once(&mut self, trouble: impl Into<Notice>) {
         self.notices.note_once(trouble);
     }
 
@@ -189,7 +189,7 @@ impl Store {
         if self.history.next_id().number().is_multiple_of(PACK_EVERY)
             && let Err(error) = self.repo.refs.pack_refs(&self.contract.tag.ref_prefix())
         {
-            self.note_once(Notice::NotPacked(with_causes(&error)));
+            self.note_once(format!("cannot pack the refs of the records: {}", with_causes(&error)));
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ impl Workspace {
         match left.is_empty() {
             true => Ok(changed),
             false if self.protected.stored.copies.has_stamps_alone() => {
-                store.note(Notice::ProtectedChanged(left));
+                store.note(format!("detected changes of protected files that ar cannot restore: {}", list(&left)));
                 Ok(changed)
             }
             false => Err(SessionError::ProtectedLost(left)),
@@ -283,7 +283,7 @@ impl Workspace {
         if changed.is_empty() {
             return Ok(());
         }
-        store.note(Notice::ProtectedRestoredBefore(changed));
+        store.note(format!("restored protected files that were changed in between: {}", list(&changed)));
         self.restore(store, commit, commit)?;
         // The restore skips files that git considers unchanged. Move these aside, and write them as committed.
         let Protected { tracked, filters, .. } = &self.protected;

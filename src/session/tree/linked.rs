@@ -210,7 +210,7 @@ impl Workspace {
             TreeState::Relinked => self.restore(store, commit, commit)?,
             TreeState::Made => {}
         }
-        store.note(Notice::TreeMadeAgain(dir));
+        store.note(format!("made the working tree {} again, which was deleted", dir.display()));
         Ok(false)
     }
 

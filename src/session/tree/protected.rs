@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clearing::{aside_path, move_aside_from};
 use super::working_tree::Workspace;
-use crate::domain::{CommitId, ExperimentId, FORMAT_VERSION, Notice};
+use crate::domain::{CommitId, ExperimentId, FORMAT_VERSION, Notice, list};
 use crate::exec::Job;
 use crate::fs::{FileStamp, read_regular, write_atomic};
 use crate::git::{FilterSettings, PinnedFilters, Repo, WatchedSettings, names_attributes};
@@ -120,7 +120,12 @@ impl Protected {
                     found.into_iter().partition(|path| can_copy(repo.worktree(), path));
                 let copies = Copies::take(repo.worktree(), &store, &found)?;
                 if copies.has_stamps_alone() {
-                    notices.push(Notice::StampsAlone { gib: COPIED_BYTES >> 30, files: COPIED_FILES });
+                    notices.push(format!(
+                        "the untracked protected files exceed {} GiB or {COPIED_FILES} files: ar detects changes by \
+                         their stamps and cannot restore them",
+                        COPIED_BYTES >> 30
+                    )
+                    .into());
                 }
                 let mut stored =
                     StoredCopies { version: 1, copies, git: Some(GitSettings::of(repo)), ..StoredCopies::default() };
@@ -132,7 +137,7 @@ impl Protected {
                     ("the folders that these links lead to", links),
                 ] {
                     if !paths.is_empty() {
-                        notices.push(Notice::Unprotected { what, paths });
+                        notices.push(format!("cannot protect {what}: {}", list(&paths)).into());
                     }
                 }
                 stored.shadows = shadows(repo.worktree(), &modules(&tracked, &stored.copies)).into_keys().collect();

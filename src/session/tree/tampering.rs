@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::domain::{Actor, Actors, CommitId, ExperimentId, Notice, Record, RowChanges, Tag};
+use crate::domain::{Actor, Actors, CommitId, ExperimentId, Notice, Record, RowChanges, Tag, list};
 use crate::fs::{FileStamp, free_beside, if_exists, is_odd, move_away, move_odd_away};
 use crate::git::Repo;
 use crate::ledger::{Entry, HeldRows, LedgerChanges};
@@ -72,7 +72,7 @@ fn note_restored(restored: Vec<(PathBuf, Option<PathBuf>)>, who: &Actors, notice
         kept.extend(aside);
     }
     if !deleted.is_empty() {
-        notices.note(Notice::FilesRestored { who: who.clone(), paths: deleted });
+        notices.note(format!("restored ar's files deleted while {who} active: {}", list(&deleted)));
     }
     if !back.is_empty() {
         notices.note(Notice::FilesPutRight { who: who.clone(), paths: back, kept });
@@ -117,14 +117,17 @@ impl Detection {
         let (RefChanges { foreign, moved, gone }, of_others) = self.ref_changes(of, &there);
         for (tag, name) in of_others {
             if is_odd_ref(of.repo, &tag, &name)? {
-                notices.note(Notice::RefLeft { who: who.clone(), name });
+                notices.note(format!(
+                    "left the ref {name}, which is not a record and was created or moved while {who} active: \
+                     another process holds that session"
+                ));
             }
         }
         for (name, object) in foreign {
             of.keep_target(&name, history)?;
             refs.drop_ref(&name)?;
             there.retain(|(known, _)| *known != name);
-            notices.note(Notice::RefRemoved { who: who.clone(), name, object });
+            notices.note(format!("removed the ref {name}, created at {} while {who} active", &object[..8]));
         }
         for (name, was, object) in moved {
             of.keep_target(&name, history)?;
@@ -133,7 +136,7 @@ impl Detection {
                 refs.drop_ref(&name)?;
                 there.retain(|(known, _)| *known != name);
             }
-            notices.note(Notice::RefRestored { who: who.clone(), name, object });
+            notices.note(format!("restored the ref {name}, moved to {} while {who} active", &object[..8]));
         }
         let mut back = Vec::new();
         for (name, was) in gone {
@@ -143,12 +146,12 @@ impl Detection {
             }
         }
         if !back.is_empty() {
-            notices.note(Notice::RefsRestored { who: who.clone(), names: back });
+            notices.note(format!("restored ar's refs deleted while {who} active: {}", back.join(", ")));
             there.sort();
         }
         let missing = of.write_missing(history, &there)?;
         if !missing.is_empty() {
-            notices.note(Notice::RecordsRestored(missing));
+            notices.note(format!("restored deleted refs of records: {}", missing.join(", ")));
         }
         Ok(there)
     }

@@ -10,7 +10,7 @@ use super::protected::{Protected, SettingsBefore};
 use super::tampering::move_odd;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{CommitId, Event, ExperimentId, Home, Notice, Record};
+use crate::domain::{CommitId, Event, ExperimentId, Home, Notice, Record, list};
 use crate::exec::JobFiles;
 use crate::fs::{read_regular, write_atomic};
 use crate::git::{HeadTarget, Look, PutBack, Repo, Saved, TreeStamps, Untracked};
@@ -132,7 +132,7 @@ impl Workspace {
         if is_elsewhere {
             self.repo.refs.point_head(&target)?;
             if let HeadTarget::Branch(_) = target {
-                store.note(Notice::HeadSwitchedBack(store.contract.tag.branch()));
+                store.note(format!("switched HEAD back to {}", store.contract.tag.branch()));
             }
         }
         Ok(commit)
@@ -153,7 +153,7 @@ impl Workspace {
             store.refs().keep(commit)?;
         }
         self.repo.clear_operation()?;
-        store.note(Notice::OperationEnded(operation.name.to_string()));
+        store.note(format!("ended an unfinished {}; its commits are saved", operation.name));
         Ok(())
     }
 
@@ -265,7 +265,7 @@ impl Workspace {
             let saved = store.refs().keep_once(&commit)?;
             crash::point("git.change_kept");
             self.repo.working_tree.adopt_index(change)?;
-            store.note(Notice::UnfinishedSaved { id, saved });
+            store.note(format!("saved the unfinished change of experiment {id} as {saved}"));
             crash::point("reset.change_kept");
             self.restore(store, base, &commit)?;
         } else {
@@ -389,7 +389,8 @@ impl Workspace {
             ("not restored, because git's copies were deleted too", copy_gone),
         ] {
             if !paths.is_empty() {
-                store.note(Notice::UntrackedDeleted { fate, paths });
+                store
+                    .note(format!("untracked files were deleted while the agent was active, {fate}: {}", list(&paths)));
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ use super::session::Session;
 use crate::agent::{Proposal, task_spec};
 use crate::crash;
 use crate::domain::{
-    Contract, ExperimentId, FailureClass, Gpu, GpuOther, Layout, Notice, Outcome, Phase, Record, RunRole, Trouble,
+    Contract, ExperimentId, FailureClass, Gpu, GpuOther, Layout, Outcome, Phase, Record, RunRole, Trouble,
 };
 use crate::exec::{GpuHolder, GpuLocks, OpensWatch, boot_id, host_name};
 use crate::fs::remove_left_over;
@@ -294,7 +294,7 @@ impl Session<'_> {
             record = baseline_with(&record, &results);
         }
         if !unmet.is_empty() {
-            store.note(Notice::LimitsBroken(unmet));
+            store.note(format!("the baseline itself breaks the limits: {}", unmet.join(", ")));
         }
         attempt.open.draft = Some(Box::new(record));
         Ok(None)

@@ -73,7 +73,7 @@ impl Session<'_> {
         self.shared.times = times;
         if let Some(ends) = ends {
             // The next time of that name may be tomorrow's.
-            self.shared.emit(Notice::StopsAt(moment_text(ends)))?;
+            self.shared.emit(format!("this invocation stops at {}", moment_text(ends)))?;
         }
         let begun = self.begin(drive).await;
         let reason = match self.or_roll_back(begun) {

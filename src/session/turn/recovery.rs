@@ -176,7 +176,7 @@ impl Store {
         let saved = self.refs().keep_of(id, "not run", commit)?;
         let text = format!("{} (proposed and not run; its change is {saved})", open.description);
         self.add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), ..NewIdea::default() }])?;
-        self.note(Notice::NotRun { id, saved });
+        self.note(format!("the proposal of experiment {id} was not run; it is in {saved}"));
         Ok(())
     }
 }

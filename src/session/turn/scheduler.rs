@@ -9,7 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use super::session::Session;
-use crate::domain::{Bound, ExperimentId, Notice, Phase, StopReason, with_causes};
+use crate::domain::{Bound, ExperimentId, Phase, StopReason, with_causes};
 use crate::rules::{
     AttemptPlace, Bar, Budgets, BusySlot, CallStart, Capacity, CheckReason, Demand, Durations, FileTerms, LOST_RETRIES,
     PendingAttempt, Situation, SlotWork, Start, Starts, Trial, check_due, expected_call, expected_run, schedule,
@@ -130,7 +130,7 @@ impl Session<'_> {
                 Err(error) if may_pass && tries < LOST_RETRIES => {
                     let store = &mut *self.shared.store();
                     store.begin_anew()?;
-                    store.note(Notice::PickedUp(with_causes(&error)));
+                    store.note(format!("picked up all open experiments again after an error: {}", with_causes(&error)));
                     tries = if store.history.next_sequence() > last { 1 } else { tries + 1 };
                     last = store.history.next_sequence();
                 }

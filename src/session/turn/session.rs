@@ -92,7 +92,7 @@ impl<'a> Session<'a> {
         let is_told = !continued || store.journal.presence.is_loop();
         let unregistered = register(&store.repo.main_worktree(), &store.contract.tag, store.now(), is_told);
         unregistered.into_iter().for_each(|notice| store.note(notice));
-        notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| store.note(notice));
+        notices.into_iter().map(Notice::from).chain(told).for_each(|notice| store.note(notice));
         session.shared.publish()?;
         take_in_guardians(&session.shared)?;
         Ok(session)

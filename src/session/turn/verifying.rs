@@ -55,7 +55,7 @@ impl Session<'_> {
             Ok(None) => return Ok(reason),
             // Its experiments are recorded, whatever stands in the place of the tag.
             Err(SessionError::Verify(error)) => {
-                self.shared.emit(Notice::NotVerified(error.to_string()))?;
+                self.shared.emit(format!("the night is not verified: {error}"))?;
                 return Ok(reason);
             }
             Err(error) => return Err(error),
@@ -83,7 +83,7 @@ impl Session<'_> {
         let pair = night.pair.into_inner();
         if pair.runs > 0 {
             let decimals = night.records[1].metric.number().map_or(4, |number| number.decimals());
-            self.shared.emit(Notice::VerifiedNight(pair.sentence(decimals)))?;
+            self.shared.emit(pair.sentence(decimals))?;
         }
         Ok(match verified {
             VerifyEnd::Over => reason,

@@ -8,7 +8,7 @@ use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use serde_json::json;
 
 use super::shared::Shared;
-use crate::domain::{Event, ExperimentId, Notice, SizeLimit, bytes_text, with_causes};
+use crate::domain::{Event, ExperimentId, SizeLimit, bytes_text, with_causes};
 use crate::fs::{create_folder, write_atomic};
 use crate::report::checkpoint_text;
 use crate::rules::{ExperimentLogs, History, logs_to_drop};
@@ -52,7 +52,7 @@ fn write_checkpoint(shared: &Shared<'_>, at: Timestamp) -> Result<(), SessionErr
     };
     match written {
         Ok(path) => shared.emit(Event::Checkpoint { at, path })?,
-        Err(error) => shared.store().note_once(Notice::NoCheckpoint(with_causes(&error))),
+        Err(error) => shared.store().note_once(format!("cannot write a checkpoint: {}", with_causes(&error))),
     }
     let store = &mut *shared.store();
     store.journal.checkpoints.end();

@@ -47,7 +47,7 @@ fn copy_guardian_lines(store: &mut Store, log: &EventLog) -> Result<bool, Sessio
     let lines = match files.lines() {
         Ok(lines) => lines,
         Err(error) => {
-            store.note_once(Notice::GuardUnread(with_causes(&error)));
+            store.note_once(format!("cannot read the messages of `ar guard`: {}", with_causes(&error)));
             return Ok(false);
         }
     };
@@ -56,7 +56,7 @@ fn copy_guardian_lines(store: &mut Store, log: &EventLog) -> Result<bool, Sessio
     for line in lines.iter().skip(first).flatten() {
         log.guard(line)?;
         if line.action == GuardianAction::Redirect {
-            store.note(Notice::Redirected(line.detail.clone()));
+            store.note(format!("flagged for review, starting over in an untried direction: {}", line.detail));
             let before = store.journal.ladder.redirect(&store.contract, &store.history);
             store.note_steps(before, "a guardian nudged it in vain and had it start over");
         }

@@ -10,7 +10,7 @@ use super::checkpoints::write_down;
 use super::escalation::{escalate_outage, has_newer_messages};
 use super::shared::{Heartbeat, Shared};
 use crate::crash;
-use crate::domain::{Cadence, Event, Notice, Outage, Record, StopReason, exact_time, moment_text};
+use crate::domain::{Cadence, Event, Outage, Record, StopReason, exact_time, moment_text};
 use crate::rules::{
     LastIteration, LoopEnd, Pace, Patience, expected_run, idle_limit, kept_to_verify, nearest_end, pace, patience,
     pause_after_idle, pause_on, stop_before_experiment, stop_for_time, to_verify, verified_without_end,
@@ -179,7 +179,10 @@ pub(crate) async fn pause_when_idle(shared: &Shared<'_>, seconds: f64) -> Result
     let pause = crash::pace(pause_after_idle(in_a_row, seconds));
     let goes_on = limit == 0 || idle_calls / most_calls < limit;
     if idle_calls == most_calls + 1 && goes_on {
-        shared.emit(Notice::AgentIdles { limit })?;
+        shared.emit(format!(
+            "the agent changed nothing twice in a row; calling it again after pauses of up to 5 minutes{}",
+            if limit > 0 { format!(", and stopping after {limit} such calls (--max-idle)") } else { String::new() }
+        ))?;
     }
     let until = SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
     let until = until.unwrap_or(Timestamp::MAX);

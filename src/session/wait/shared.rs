@@ -16,7 +16,7 @@ use super::gate::Gate;
 use super::pauses::Began;
 use super::surroundings::Machine;
 use crate::agent::{SearchFinding, permission_hint};
-use crate::domain::{Bound, Environment, Event, ExperimentId, Notice, Reached, StopReason};
+use crate::domain::{Bound, Environment, Event, ExperimentId, Reached, StopReason};
 use crate::exec::Executor;
 use crate::session::errors::SessionError;
 use crate::session::store::{AGENT, Interrupt, Interrupts, REVIEW, Store};
@@ -172,7 +172,7 @@ impl Shared<'_> {
                 *text += &format!("\n      {}; then run `ar resume` to continue", permission_hint(command, root));
             }
             let log = store.folder.run(store.history.next_id()).join("agent.log");
-            store.note(Notice::AgentsLog(log));
+            store.note(format!("the agent's output is in {}", log.display()));
         }
         Some(reason)
     }

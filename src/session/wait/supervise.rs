@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::checkpoints::keep_checkpoint;
 use super::shared::Shared;
-use crate::domain::{DEFAULT_OUTAGE_LIMIT, Notice};
+use crate::domain::DEFAULT_OUTAGE_LIMIT;
 use crate::exec::{ExecError, Exit, Running};
 use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, Interrupts};
@@ -87,7 +87,7 @@ impl Waiter for Shared<'_> {
         let patience = self.store().contract.outage_limit;
         match supervise(job, &self.interrupts, patience, deadline, tick).await {
             Err(SessionError::Exec(error @ ExecError::OtherMachine { .. })) => {
-                self.emit(Notice::StillRuns(error.to_string()))?;
+                self.emit(error.to_string())?;
                 Ok(WaitEnd::Detached)
             }
             ended => ended,

@@ -546,9 +546,9 @@ pub enum Event {
     },
 }
 
-impl From<Notice> for Event {
-    fn from(notice: Notice) -> Event {
-        Event::Notice(notice)
+impl<T: Into<Notice>> From<T> for Event {
+    fn from(notice: T) -> Event {
+        Event::Notice(notice.into())
     }
 }
 

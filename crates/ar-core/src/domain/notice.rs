@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::{
-    CommitId, Escalation, ExperimentId, MetricDrift, Role, Tag, count_of, cut, duration_text, exact_time,
-    experiment_name, span_text, stale_lock_clause,
+    CommitId, Escalation, ExperimentId, MetricDrift, Tag, count_of, cut, duration_text, exact_time, experiment_name,
+    span_text, stale_lock_clause,
 };
 
 /// The most rows removed from results.tsv that a notice names, and the most characters of each.
@@ -68,15 +68,14 @@ impl fmt::Display for Actors {
     }
 }
 
-/// A notice. It is no error, but its words stand at each variant as those of the errors do.
+/// A notice. One that code compares, or that several places make, is a variant with its words.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's words say what it is")]
 pub enum Notice {
-    // The invocation.
+    /// A notice that nothing but the reader tells from others: its words stand where it is made.
     #[error("{0}")]
-    Planned(String),
-    #[error("this invocation stops at {0}")]
-    StopsAt(String),
+    Sentence(String),
+    // The invocation.
     #[error("stopping after {after}; press Ctrl-C again to terminate {run} now")]
     StopsAfter { after: &'static str, run: &'static str },
     #[error("`ar stop` was requested; stopping after {after}")]
@@ -85,12 +84,8 @@ pub enum Notice {
     StopsNow,
     #[error("`ar stop --now` was requested; terminating the run and rolling back")]
     StopsNowAsAsked,
-    #[error("the agent's output is in {}", .0.display())]
-    AgentsLog(PathBuf),
     #[error("the command of --on-event failed; see logs/work.jsonl and logs/on-event.log of the session")]
     HooksFail,
-    #[error("{0}")]
-    StillRuns(String),
     #[error("the session still needs you: {}", escalation.clause(report.as_deref()))]
     StillEscalated { escalation: Escalation, report: Option<PathBuf> },
     // Branch and working tree.
@@ -98,38 +93,17 @@ pub enum Notice {
     BranchRecreated(String),
     #[error("your working tree is on {0}, which moves with each keep; run `git switch` to leave it")]
     HeadOnBranch(String),
-    #[error("switched HEAD back to {0}")]
-    HeadSwitchedBack(String),
-    #[error("ended an unfinished {0}; its commits are saved")]
-    OperationEnded(String),
     #[error("the branch had moved to {}; saved that commit as {saved}, and `git cherry-pick {saved}` brings it back", tip.short(8))]
     BranchMoved { tip: CommitId, saved: String },
     #[error("{what} is in {saved}")]
     ChangeIsIn { what: String, saved: String },
-    #[error("saved the unfinished change of experiment {id} as {saved}")]
-    UnfinishedSaved { id: ExperimentId, saved: String },
     #[error("saved {} that the agent made and reset, below {prefix}/saved", count_of(*count, "commit"))]
     ResetCommitsSaved { count: usize, prefix: String },
-    #[error("restored commit {}, which the agent had reset, to measure it", .0.short(8))]
-    ResetCommitRestored(CommitId),
-    #[error("untracked files were deleted while the agent was active, {fate}: {}", list(paths))]
-    UntrackedDeleted { fate: &'static str, paths: Vec<PathBuf> },
     #[error("cannot remove the reviewer's working tree {}: {why}", tree.display())]
     ReviewTreeStays { tree: PathBuf, why: String },
     #[error("moved out of the working tree to {}: {why}", list(to))]
     MovedOut { to: Vec<PathBuf>, why: &'static str },
-    #[error("removed locks left behind by a killed git of the {of}: {}", list(locks))]
-    LocksRemoved { of: &'static str, locks: Vec<PathBuf> },
-    #[error("moved the existing run.log to {}", .0.display())]
-    RunLogMoved(PathBuf),
     // Protected files.
-    #[error(
-        "the untracked protected files exceed {gib} GiB or {files} files: ar detects changes by their stamps and cannot \
-         restore them"
-    )]
-    StampsAlone { gib: u64, files: usize },
-    #[error("cannot protect {what}: {}", list(paths))]
-    Unprotected { what: &'static str, paths: Vec<PathBuf> },
     #[error("restored protected files: {}{}", list(paths), after("; found instead: ", &list(found)))]
     ProtectedRestored { paths: Vec<PathBuf>, found: Vec<PathBuf> },
     #[error(
@@ -139,17 +113,9 @@ pub enum Notice {
     SettingsFileLeft { path: PathBuf, saved: Option<PathBuf> },
     #[error("found git settings changed {when}: {}; {effect}", few(keys).join(", "))]
     SettingsChanged { when: String, keys: Vec<String>, effect: &'static str },
-    #[error("detected changes of protected files that ar cannot restore: {}", list(.0))]
-    ProtectedChanged(Vec<PathBuf>),
-    #[error("restored protected files that were changed in between: {}", list(.0))]
-    ProtectedRestoredBefore(Vec<PathBuf>),
     // The session's own files.
     #[error("{} was deleted; {REBUILT}", .0.display())]
     FolderRestored(PathBuf),
-    #[error("moved folders that stood in place of ar's files: {}", list(.0))]
-    FoldersMoved(Vec<PathBuf>),
-    #[error("moved what replaced files of ar's to {}", list(.0))]
-    RunFilesMoved(Vec<PathBuf>),
     #[error("moved what replaced files that git reads to {}", list(.0))]
     GitFilesMoved(Vec<PathBuf>),
     #[error("restored .autoresearch, replaced while {who} active; see {}", found.display())]
@@ -158,35 +124,9 @@ pub enum Notice {
     JournalRebuilt { folder: PathBuf, saved: String },
     #[error("continued the fetched session {tag} from its records{}", after(SET_ASIDE, saved))]
     FetchedContinued { tag: Tag, saved: String },
-    #[error("restored ar's files deleted while {who} active: {}", list(paths))]
-    FilesRestored { who: Actors, paths: Vec<PathBuf> },
     #[error("restored ar's files changed while {who} active: {}; the changed versions are {}", list(paths), list(kept))]
     FilesPutRight { who: Actors, paths: Vec<PathBuf>, kept: Vec<PathBuf> },
-    #[error("{what}, while {who} active: {}", list(paths))]
-    Changed { what: &'static str, who: Actors, paths: Vec<PathBuf> },
-    #[error("restored {}, deleted while {who} active", path.display())]
-    MemoryRestored { who: Actors, path: PathBuf },
     // Refs and rows.
-    #[error(
-        "left the ref {name}, which is not a record and was created or moved while {who} active: another process \
-         holds that session"
-    )]
-    RefLeft { who: Actors, name: String },
-    #[error("removed the ref {name}, created at {} while {who} active", &object[..8])]
-    RefRemoved { who: Actors, name: String, object: String },
-    #[error("restored the ref {name}, moved to {} while {who} active", &object[..8])]
-    RefRestored { who: Actors, name: String, object: String },
-    #[error("restored ar's refs deleted while {who} active: {}", names.join(", "))]
-    RefsRestored { who: Actors, names: Vec<String> },
-    #[error("restored deleted refs of records: {}", .0.join(", "))]
-    RecordsRestored(Vec<String>),
-    #[error(
-        "removed {} that ar tell did not write from words.jsonl; the file found is {}", count_of(*count, "line"),
-        found.display()
-    )]
-    WordsRemoved { count: usize, found: PathBuf },
-    #[error("restored words of the user's, deleted from words.jsonl")]
-    WordsRestored,
     #[error("{file} was not a file or far too large; moved it to {}", kept.display())]
     LedgerMoved { file: String, kept: PathBuf },
     #[error("repaired {} of {file} from the records; the old file is {}", count_of(*rows, "row"), old.display())]
@@ -196,8 +136,6 @@ pub enum Notice {
     #[error("{file} changed while {who} active: {what}{}", after("; kept in ", &list(kept.as_slice())))]
     RowsPutRight { file: String, who: Actors, what: RowChanges, kept: Option<PathBuf> },
     // An experiment.
-    #[error("restarted the run of experiment {0}, which was lost")]
-    RunRestarted(ExperimentId),
     #[error("{why}; the job of experiment {id} starts again on the same commit")]
     Evicted { id: ExperimentId, why: String },
     #[error("experiment {id} stays open with {done} of up to {most} fresh runs; `ar resume` goes on with them")]
@@ -206,10 +144,6 @@ pub enum Notice {
     LeftToControl(ExperimentId),
     #[error("verifying {} against the baseline by fresh runs, for {} at most", experiment_name(*id), span_text(*seconds))]
     Verifying { id: ExperimentId, seconds: f64 },
-    #[error("{0}")]
-    VerifiedNight(String),
-    #[error("the night is not verified: {0}")]
-    NotVerified(String),
     #[error("{} is not verified against the baseline, because {} is too short for a run of each", experiment_name(*id), span_text(*seconds))]
     NoTimeToVerify { id: ExperimentId, seconds: f64 },
     #[error("{} with seed {seed}: {value}", experiment_name(*id))]
@@ -220,19 +154,6 @@ pub enum Notice {
     KeepCosts { runs: u32, seconds: f64 },
     #[error("the baseline's run with seed {seed} gave no value ({why}), so that seed is left out")]
     BaselineFailed { seed: u64, why: String },
-    #[error(
-        "{} had {metric} {with} with {}, {without} without; from now on it is set aside before each run. For a cache keyed by \
-         code: carry = \"all\"",
-        experiment_name(*id), list(.paths)
-    )]
-    CarriedAside { id: ExperimentId, paths: Vec<PathBuf>, metric: String, with: String, without: String },
-    #[error("put back {} for later runs: {why}", list(.paths))]
-    CarriedBack { paths: Vec<PathBuf>, why: &'static str },
-    #[error(
-        "put back {} before each run, as it was before the first one: the command fails without it. It returns at the end",
-        list(.0)
-    )]
-    CarriedNeeded(Vec<PathBuf>),
     #[error(
         "counted experiment {id} although in each of its {runs} runs {why}: its number may be of an earlier run, too"
     )]
@@ -254,8 +175,6 @@ pub enum Notice {
     BaselineTainted { runs: u32, who: String },
     #[error("exempted tracked files that the baseline's run changed itself: {}{}", list(.0), stale_lock_clause(.0))]
     ExemptChanged(Vec<PathBuf>),
-    #[error("picked up all open experiments again after an error: {0}")]
-    PickedUp(String),
     #[error("{} {}", best(*.id), runs(now, *excused))]
     BestRuns { id: ExperimentId, now: String, excused: bool },
     #[error("{} now has {now}, recorded {then}: {distance}, where repeats differ by {spread} at most", best(*.id))]
@@ -268,48 +187,24 @@ pub enum Notice {
     BestFails { id: ExperimentId, why: String, log: PathBuf },
     #[error("{}", drift.sentence(*.id, metric))]
     Drifts { id: ExperimentId, metric: String, drift: MetricDrift },
-    #[error("the baseline itself breaks the limits: {}", .0.join(", "))]
-    LimitsBroken(Vec<String>),
-    #[error("the direction \"{0}\" was tried before; asking the agent once more")]
-    AskedAgain(String),
     #[error("experiment {0} names no direction although a new one was required; asking for it at the next call")]
     Unnamed(ExperimentId),
-    #[error("experiment {0} conflicts with what was kept meanwhile; the agent is called to merge it")]
-    AskedToMerge(ExperimentId),
-    #[error("linked paths, which all slots share, were written to: {}", list(.0))]
-    LinksWritten(Vec<PathBuf>),
     #[error("the run{} waits: {crowd}", slot.map_or(String::new(), |slot| format!(" in slot {slot}")))]
     GpuAwaited { slot: Option<u32>, crowd: String },
     #[error("waited long enough; the run starts beside others: {0}")]
     GpuCrowded(String),
-    #[error("made the working tree {} again, which was deleted", .0.display())]
-    TreeMadeAgain(PathBuf),
-    #[error("the proposal of experiment {id} was not run; it is in {saved}")]
-    NotRun { id: ExperimentId, saved: String },
     #[error("the journal has experiment {id} as one that may run; {why}")]
     NotToRun { id: ExperimentId, why: String },
     #[error("a job of experiment {id} could not be started, and is tried again: {why}")]
     NotStarted { id: ExperimentId, why: String },
     #[error("ignored {}: {error}", path.display())]
     Ignored { path: PathBuf, error: String },
-    #[error("left {} out of the prompt: {error}", path.display())]
-    NotInPrompt { path: PathBuf, error: String },
-    #[error(
-        "the agent reported no cost, which --max-cost {limit} needs; add [prices.\"{model}\"] to ar.toml or pass \
-         --max-tokens"
-    )]
-    CostUnknown { limit: f64, model: String },
     #[error(
         "noticed that the agent trained by itself in its call for experiment {id} ({signs}): the call took {}, and ar measures \
          each change again, in {}; ask for the edit alone in program.md to save that time",
         span_text(*call), span_text(*run)
     )]
     AgentTrains { id: ExperimentId, signs: String, call: f64, run: f64 },
-    #[error(
-        "the agent changed nothing twice in a row; calling it again after pauses of up to 5 minutes{}",
-        if *limit > 0 { format!(", and stopping after {limit} such calls (--max-idle)") } else { String::new() }
-    )]
-    AgentIdles { limit: u32 },
     #[error("ended the agent's call for experiment {id}: {why}")]
     CallEnded { id: ExperimentId, why: String },
     #[error(
@@ -324,8 +219,6 @@ pub enum Notice {
     ArtifactsMissed { id: ExperimentId, files: Vec<String> },
     #[error("saved no artifacts of experiment {0}: its run began without a list of the files that match")]
     ArtifactsUnknown(ExperimentId),
-    #[error("skipped artifacts that are not regular files: {}", list(.0))]
-    ArtifactsOdd(Vec<PathBuf>),
     #[error(
         "saved no artifacts of experiment {id}: {count} files match, and {most} may; pack them in the run, or narrow --artifact"
     )]
@@ -335,35 +228,17 @@ pub enum Notice {
     // At the gate before calls and runs.
     #[error("waiting for the clock: it shows {}, before the end of the last experiment at {}", exact_time(*now), exact_time(*last))]
     ClockBehind { last: Timestamp, now: Timestamp },
-    #[error("continuing with a clock that is behind: new records look older than the last one")]
-    ClockStaysBehind,
     #[error("the clock was set {} {}; --until and the times of records follow it", span_text(.0.unsigned_abs() as f64), if *.0 < 0 { "back" } else { "forward" })]
     ClockSet(i64),
     #[error("read {read} objects of the repository again in {}, and not the rest; run `git fsck --full` for all", duration_text(*limit))]
     ObjectsUnread { read: usize, limit: Duration },
     // Steps that the loop does not depend on.
-    #[error("the search command `{command}` is left out: {why}")]
-    SearchFailed { command: String, why: String },
-    #[error("cannot write a checkpoint: {0}")]
-    NoCheckpoint(String),
     #[error("the agent gave no summary: {0}")]
     NoSummary(String),
-    #[error("the agent in the role `{role}` made no proposal: {why}")]
-    NoProposal { role: Role, why: String },
     #[error("cannot read {what}: {why}")]
     MemoryUnread { what: &'static str, why: String },
-    #[error("{0} is tracked by git, so lessons are not recorded")]
-    LessonsTracked(&'static str),
-    #[error("lessons or ideas are not recorded: {0}")]
-    NotRecorded(String),
     #[error("cannot register the session for `ar guard`: {0}")]
     NoRegister(String),
-    #[error("cannot read the messages of `ar guard`: {0}")]
-    GuardUnread(String),
-    #[error("flagged for review, starting over in an untried direction: {0}")]
-    Redirected(String),
-    #[error("cannot pack the refs of the records: {0}")]
-    NotPacked(String),
     #[error("skipped a record of session {tag}: {why}")]
     RecordSkipped { tag: Tag, why: String },
 }
@@ -403,6 +278,12 @@ impl fmt::Display for RowChanges {
             what.push(format!("{}, left in place", count_of(self.foreign, "foreign row")));
         }
         f.write_str(&what.join(", "))
+    }
+}
+
+impl<T: Into<String>> From<T> for Notice {
+    fn from(words: T) -> Notice {
+        Notice::Sentence(words.into())
     }
 }
 
