@@ -162,9 +162,18 @@ impl Refs {
     }
 
     /// Removes a ref from the file of packed refs, whose lock the caller has.
-    pub(super) fn forget_packed(&self, name: &str) -> Result<()> {
+    pub(super) fn forget_packed(&self, name: &FullName) -> Result<()> {
+        const WHAT: &str = "reading the packed refs";
+        self.refresh_packed_refs()?;
+        let packed = self.gix.refs.open_packed_buffer().during(WHAT)?;
+        // Most refs that go have a file alone, and a long session has thousands of packed ones.
+        let Some(packed) = packed else { return Ok(()) };
+        if packed.try_find(name.as_ref()).during(WHAT)?.is_none() {
+            return Ok(());
+        }
         let mut lines = self.packed_lines()?;
-        if lines.remove(name.as_bytes()).is_some() { self.write_packed(lines, &[]) } else { Ok(()) }
+        lines.remove(name.as_bstr().as_bytes());
+        self.write_packed(lines, &[])
     }
 
     fn write_packed(&self, lines: PackedLines, tags: &[PackedTag]) -> Result<()> {

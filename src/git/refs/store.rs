@@ -277,7 +277,7 @@ impl Refs {
     /// reads them, as git does. gix reads the packed refs first, so it would undo what another process packs in between.
     fn delete(&self, refname: &str, expected: Option<&CommitId>) -> Result<()> {
         const WHAT: &str = "deleting a ref";
-        full_name(refname)?;
+        let name = full_name(refname)?;
         let common = self.gix.common_dir();
         let files = [refname, "packed-refs"].map(|name| common.join(name));
         let _guard = RefGuard::begin(self.gix.git_dir(), &files.each_ref().map(|file| lock_path(file)))?;
@@ -288,7 +288,7 @@ impl Refs {
         if expected.is_some() {
             self.expect(refname, expected)?;
         }
-        self.forget_packed(refname)?;
+        self.forget_packed(&name)?;
         for file in [&files[0], &common.join("logs").join(refname)] {
             fs::remove_file(file)
                 .or_else(|error| if absent(&error) { Ok(()) } else { Err(error) })
