@@ -2,6 +2,7 @@ use std::fs;
 use std::process::Command;
 
 use super::*;
+use crate::fs::wait_until_newer;
 
 #[test]
 fn files_that_another_process_opens_are_seen_and_python_s_bytecode_counts_as_its_source() {
@@ -38,8 +39,7 @@ fn only_what_changes_without_a_write_while_it_is_watched_is_mapped() {
     let map = "import mmap, sys; f = open(sys.argv[1], 'r+b'); m = mmap.mmap(f.fileno(), 1); m[0] = 121; m.flush()";
     fs::write(path("before"), "the user's").unwrap();
     let uses = watch_uses(folder.path(), &files).unwrap();
-    // The clock of files is coarse.
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    wait_until_newer(folder.path(), fs::metadata(path("before")).unwrap().modified().unwrap());
     fs::write(path("during"), "the user's").unwrap();
     assert!(Command::new("python3").args(["-c", map]).arg(path("mapped")).status().unwrap().success());
     let uses = uses();

@@ -16,6 +16,7 @@ pub use names::{
 };
 pub use read::{
     CLOCK_LAG, FileStamp, TAIL, age, is_odd, open_regular, program_on_path, read_at_most, read_regular, read_tail,
+    wait_until_newer,
 };
 pub use write::{
     FileError, OWN_FOLDER, Unsynced, absent, append, append_line, create_folder, failed, folder_of, if_exists,

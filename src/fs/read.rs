@@ -5,11 +5,13 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, fs, io};
 
 use rustix::fs::{Access, access};
 use serde::{Deserialize, Serialize};
+use tempfile::tempfile_in;
 
 use super::write::{FileError, failed, folder_of, if_exists};
 
@@ -84,6 +86,21 @@ pub fn read_tail(path: &Path, from: u64) -> Result<Vec<u8>, FileError> {
 
 /// How far the clock of files may be behind that of processes.
 pub const CLOCK_LAG: Duration = Duration::from_millis(20);
+
+/// Returns the time by the clock of a folder's file system: that of a file without a name, made there for this moment.
+fn file_clock(folder: &Path) -> io::Result<SystemTime> {
+    tempfile_in(folder)?.metadata()?.modified()
+}
+
+/// Waits until what is written in `folder` is newer than a time. Gives up after some 200 ms, as the clock may have been set back.
+pub fn wait_until_newer(folder: &Path, than: SystemTime) {
+    for _ in 0..200 {
+        if file_clock(folder).map_or(true, |now| now > than) {
+            return;
+        }
+        sleep(Duration::from_millis(1));
+    }
+}
 
 /// The file system's data on a file, which change whenever a process writes to it or replaces it. The owner of the file
 /// cannot set the time of the last change.
@@ -160,11 +177,11 @@ impl FileStamp {
     }
 }
 
-/// The time since the last change of the file at `path`, by the clock of its file system: that of a file without a name, made
-/// beside it for this moment. Zero if the change lies in the future. `None` if there is no file, or none can be made.
+/// The time since the last change of the file at `path`, by the clock of its file system. Zero if the change lies in the
+/// future. `None` if there is no file, or none can be made beside it.
 pub fn age(path: &Path) -> Option<Duration> {
     let changed = fs::metadata(path).and_then(|meta| meta.modified()).ok()?;
-    let now = tempfile::tempfile_in(folder_of(path)).and_then(|file| file.metadata()?.modified()).ok()?;
+    let now = file_clock(folder_of(path)).ok()?;
     Some(now.duration_since(changed).unwrap_or_default())
 }
 
@@ -186,6 +203,17 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
+
+    #[test]
+    fn what_is_written_after_the_wait_is_newer() {
+        let folder = tempfile::tempdir().unwrap();
+        for n in 0..10 {
+            let (path, than) = (folder.path().join(n.to_string()), SystemTime::now());
+            wait_until_newer(folder.path(), than);
+            fs::write(&path, "x").unwrap();
+            assert!(fs::metadata(path).unwrap().modified().unwrap() > than);
+        }
+    }
 
     #[test]
     fn the_age_is_that_of_the_content_and_never_below_zero() {

@@ -7,11 +7,9 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use tempfile::tempfile_in;
 
 use super::working_tree::Workspace;
 use crate::crash;
@@ -19,7 +17,7 @@ use crate::domain::{Carry, CommitId, FORMAT_VERSION, Notice};
 use crate::exec::{Exit, FILES_BEFORE, FilesBefore, MOST_WATCHED, disk_space};
 use crate::fs::{
     CLOCK_LAG, FileStamp, failed, folder_of, free_name, if_exists, in_writable_folder, make_folder, move_to,
-    read_regular, remove_all,
+    read_regular, remove_all, wait_until_newer,
 };
 use crate::rules::{
     Change, Effect, UntrackedFile, Writer, always_stays, goes_with, set_aside_for, with_companions, without_numbers,
@@ -172,16 +170,10 @@ impl Workspace {
         self.carrying.active = Some(WatchedRun { folder, commit, is_baseline, before });
     }
 
-    /// Waits until what is written now is newer than the last run, as the clock of files may be behind that of processes. Gives
-    /// up after a fifth of a second: the clock may have been set back.
+    /// Waits until an agent's files are newer than the last run, by which they are told from what runs wrote.
     pub(crate) fn wait_past_last_run(&self, store: &Store) {
-        let Some(end) = self.carrying.last_end() else { return };
-        let written = || tempfile_in(store.folder.root()).and_then(|file| file.metadata()?.modified());
-        for _ in 0..200 {
-            if written().map_or(true, |now| now > end) {
-                return;
-            }
-            sleep(Duration::from_millis(1));
+        if let Some(end) = self.carrying.last_end() {
+            wait_until_newer(store.folder.root(), end);
         }
     }
 
