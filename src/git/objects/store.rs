@@ -328,7 +328,7 @@ fn is_running(noted: &[u8], host: &str) -> bool {
 }
 
 /// Repeats a write that fails: a `git gc` also removes empty folders.
-fn persistently<T, E>(mut write: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+pub(in crate::git) fn persistently<T, E>(mut write: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     for _ in 1..TRIES {
         match write() {
             Err(_) => sleep(PAUSE),

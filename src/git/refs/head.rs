@@ -11,6 +11,7 @@ use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::read_at_most;
 use crate::git::error::{During, Result};
+use crate::git::objects::read_of_repository;
 use crate::git::path::{commit_id, object_id};
 
 /// Size limit of the log of `HEAD`, in bytes. A larger one is not read.
@@ -89,16 +90,18 @@ impl std::fmt::Display for HeadTarget {
 impl Refs {
     /// Returns the current position of `HEAD`.
     pub fn head(&self) -> Result<Head> {
-        let head = self.gix.head().during("reading HEAD")?;
-        if head.is_unborn() {
-            let name = head.referent_name().map(|name| name.as_bstr().to_string()).unwrap_or_default();
-            return Ok(Head::Unborn { name });
-        }
-        let name = head.referent_name().map(|name| name.as_bstr().to_string());
-        let commit = commit_id(head.into_peeled_id().during("reading HEAD")?);
-        Ok(match name {
-            Some(name) => Head::Branch { name, commit },
-            None => Head::Detached { commit },
+        read_of_repository(&self.gix, |gix| {
+            let head = gix.head().during("reading HEAD")?;
+            if head.is_unborn() {
+                let name = head.referent_name().map(|name| name.as_bstr().to_string()).unwrap_or_default();
+                return Ok(Head::Unborn { name });
+            }
+            let name = head.referent_name().map(|name| name.as_bstr().to_string());
+            let commit = commit_id(head.into_peeled_id().during("reading HEAD")?);
+            Ok(match name {
+                Some(name) => Head::Branch { name, commit },
+                None => Head::Detached { commit },
+            })
         })
     }
 

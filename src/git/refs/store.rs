@@ -22,7 +22,7 @@ use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::{Unsynced, absent};
 use crate::git::error::{At, During, GitError, Result};
-use crate::git::objects::{Objects, TagObject, identity};
+use crate::git::objects::{Objects, TagObject, identity, persistently, read_of_repository};
 use crate::git::path::{commit_id, object_id, parse_id};
 use crate::git::sync::{self, Syncs, lock_path};
 
@@ -82,10 +82,11 @@ impl Refs {
         if !self.gix.common_dir().join(full).exists() {
             self.refresh_packed_refs()?;
         }
-        let Some(mut reference) = self.gix.try_find_reference(name.as_ref()).during("reading a ref")? else {
-            return Ok(None);
-        };
-        Ok(Some(commit_id(reference.peel_to_id().during("reading a ref")?)))
+        read_of_repository(&self.gix, |gix| {
+            let found = gix.try_find_reference(name.as_ref()).during("reading a ref")?;
+            let peeled = found.map(|mut found| found.peel_to_id().map(commit_id)).transpose();
+            peeled.during("reading a ref")
+        })
     }
 
     /// Returns whether a ref of that full name exists, whatever it leads to.
@@ -282,8 +283,10 @@ impl Refs {
         let files = [refname, "packed-refs"].map(|name| common.join(name));
         let _guard = RefGuard::begin(self.gix.git_dir(), &files.each_ref().map(|file| lock_path(file)))?;
         crash::point("git.locks_named");
-        let patience = Fail::AfterDurationWithBackoff(PATIENCE);
-        let lock = |file| Marker::acquire_to_hold_resource(file, patience, Some(common.to_owned()), 0).during(WHAT);
+        let lock = |file| {
+            let lock = || Marker::acquire_to_hold_resource(file, LOCK_WAIT, Some(common.to_owned()), 0);
+            persistently(lock).during(WHAT)
+        };
         let _locks = (lock(&files[0])?, lock(&files[1])?);
         if expected.is_some() {
             self.expect(refname, expected)?;
@@ -296,6 +299,8 @@ impl Refs {
         }
         self.written.borrow_mut().insert(refname.to_owned(), None);
         crash::point("git.ref_moved");
+        // Git may have pruned objects that only this ref led to, and that a working tree is still on.
+        self.objects.rewrite_lost()?;
         self.sync_ref(refname)
     }
 
