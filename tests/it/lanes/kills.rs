@@ -91,26 +91,34 @@ fn killed_at(repo: &TestRepo, point: &str) -> Called {
     Called::from(command.output().unwrap())
 }
 
+/// A session that is killed at a point loses nothing. Returns whether it passed the point.
+fn is_killed_whole_at(point: &str) -> bool {
+    let repo = landscape();
+    let first = killed_at(&repo, point);
+    if first.code != Some(0) {
+        assert_eq!(first.code, None, "{point}: {first:#?}");
+        if soak().is_some() {
+            // Once more on the way back, where it is passed there, too.
+            fs::write(repo.outside().join("trace"), "").unwrap();
+            let second = killed_at(&repo, point);
+            assert!(second.code.is_none_or(|code| code == 0), "{point}: {second:#?}");
+        }
+        ar_in_time(&repo, call(&repo)).ok();
+    }
+    let records = check(&repo, point);
+    assert_eq!(records.len(), experiments() + 1, "{point}");
+    first.code != Some(0)
+}
+
 #[test]
 fn a_session_on_four_slots_that_is_killed_at_any_point_loses_nothing_and_leaves_nothing_behind() {
     let missed = Mutex::new(Vec::new());
     in_parallel(IN_LANES, |point| {
-        let repo = landscape();
-        let first = killed_at(&repo, point);
-        if first.code == Some(0) {
+        // A train is tried only where runs fall so that a change wins on an old base: then a further session has one.
+        let sessions = if ELSEWHERE.contains(point) { 1 } else { 5 };
+        if !(0..sessions).any(|_| is_killed_whole_at(point)) {
             missed.lock().unwrap().push(*point);
-        } else {
-            assert_eq!(first.code, None, "{point}: {first:#?}");
-            if soak().is_some() {
-                // Once more on the way back, where it is passed there, too.
-                fs::write(repo.outside().join("trace"), "").unwrap();
-                let second = killed_at(&repo, point);
-                assert!(second.code.is_none_or(|code| code == 0), "{point}: {second:#?}");
-            }
-            ar_in_time(&repo, call(&repo)).ok();
         }
-        let records = check(&repo, point);
-        assert_eq!(records.len(), experiments() + 1, "{point}");
     });
     let missed = missed.into_inner().unwrap();
     // What comes only where changes conflict, and where something else goes wrong, is killed in the tests of that.
