@@ -61,8 +61,7 @@ pub(super) fn log(args: LogArgs) -> Result<ExitCode, CliError> {
         }
         format => {
             let screen = (format != Format::Csv).then(clock).transpose()?;
-            let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
-            let grid = experiments_grid(&view.history, &selected, composite, &notes, &columns, screen);
+            let grid = experiments_grid(&view.history, &selected, view.composite(), &notes, &columns, screen);
             output::text(&grid.render(format, output::width()));
         }
     }
@@ -83,20 +82,15 @@ pub(super) fn show(args: ShowArgs) -> Result<ExitCode, CliError> {
     let _pager = output::paged();
     let screen = (format == Format::Table).then(clock).transpose()?;
     let replaced_by = view.history.replaced().get(&record.id).copied();
-    let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
     let had_to_beat = view.history.had_to_beat(&record);
-    let mut grid = record_grid(&record, composite, had_to_beat, replaced_by, &notes, screen);
+    let mut grid = record_grid(&record, view.composite(), had_to_beat, replaced_by, &notes, screen);
     let artifacts = view.artifacts(&record);
-    if let Some(artifacts) = &artifacts {
-        let place = match artifacts {
-            SavedArtifacts::In(folder) => match record.artifacts_run {
-                Some(run) => format!("in {} ({run})", folder.display()),
-                None => format!("in {}", folder.display()),
-            },
-            SavedArtifacts::Gone(why) => why.clone(),
-        };
-        grid.push(["artifacts".to_owned(), place]);
-    }
+    let place = artifacts.as_ref().map(|artifacts| match (artifacts, record.artifacts_run) {
+        (SavedArtifacts::In(folder), Some(run)) => format!("in {} ({run})", folder.display()),
+        (SavedArtifacts::In(folder), None) => format!("in {}", folder.display()),
+        (SavedArtifacts::Gone(why), _) => why.clone(),
+    });
+    place.into_iter().for_each(|place| grid.push(["artifacts".to_owned(), place]));
     let verified: Vec<_> =
         view.history.verified().iter().filter(|pair| pair.runs > 0 && pair.names(record.id)).collect();
     let decimals = record.metric.number().map_or(4, |number| number.decimals());

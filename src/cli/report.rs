@@ -74,7 +74,7 @@ fn run_several(args: ReportArgs) -> Result<ExitCode, CliError> {
         Some(format) => {
             let _pager = output::paged();
             match format {
-                Format::Json => output::json(&Sessions(&reports)),
+                Format::Json => output::json(&Sessions::new(&reports)),
                 _ => output::text(&render_sessions(&reports, format, output::width())),
             }
         }
@@ -156,7 +156,6 @@ fn details(view: &SessionView, notes: &Notes) -> Vec<Detail> {
 
 /// The details of one experiment, as far as there is room.
 pub(super) fn detail(view: &SessionView, record: &Record, notes: &Notes, room: &mut PageRoom) -> Detail {
-    let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
     let diff = match view.diff(record) {
         Ok(diff) => Excerpt::of_diff(&diff, room),
         Err(error) => Excerpt::absent(with_causes(&error)),
@@ -167,7 +166,7 @@ pub(super) fn detail(view: &SessionView, record: &Record, notes: &Notes, room: &
         Err(error) => Excerpt::absent(with_causes(&error)),
     };
     let notes = notes.get(&record.id).map(Vec::as_slice).unwrap_or_default();
-    Detail::new(record, composite, view.history.had_to_beat(record), diff, log, notes)
+    Detail::new(record, view.composite(), view.history.had_to_beat(record), diff, log, notes)
 }
 
 /// Writes a drawing into a file, which appears whole or not at all.

@@ -39,11 +39,6 @@ pub(super) struct AxisCourse<'a> {
 }
 
 impl Report {
-    /// The artifact as it was after each experiment.
-    pub(super) fn artifact(&self) -> Vec<Option<ArtifactData>> {
-        self.details.iter().map(|details| details.artifact.clone()).collect()
-    }
-
     /// The axes as a chart shows them, the worst first; before them the composite, where another metric decides, and that of
     /// the artifact of a research session. The marks are those of the experiments.
     pub(super) fn panels(&self, marks: &[Mark]) -> Vec<Panel> {
@@ -231,9 +226,10 @@ impl ArtifactData {
 }
 
 /// The course of the artifact as a part of a report: how it stands, and when it was best.
-pub(super) fn artifact_section(course: &[Option<ArtifactData>]) -> Option<Section> {
-    let last = course.iter().flatten().next_back()?;
-    let numbers = course.iter().flatten().filter_map(|point| Some((point, point.composite.as_ref()?)));
+pub(super) fn artifact_section(report: &Report) -> Option<Section> {
+    let course = report.details.iter().filter_map(|details| details.artifact.as_ref());
+    let last = course.clone().next_back()?;
+    let numbers = course.filter_map(|point| Some((point, point.composite.as_ref()?)));
     let best = numbers.reduce(|best, other| if other.1.value > best.1.value { other } else { best });
     let mut lines = vec![format!("after experiment {}: {}", last.after, last.sentence())];
     if let Some((point, number)) = best.filter(|(point, _)| point.after != last.after) {
@@ -277,9 +273,7 @@ impl Sources {
             let kept = records.iter().filter(|record| record.outcome == Outcome::Keep);
             kept.filter_map(|record| record.metrics.get(name)).sum::<f64>() as usize
         };
-        let mean =
-            |numbers: Vec<f64>| (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64);
-        let diversity = DIVERSITY_BY.map(|by| (by, mean(numbers(&by_metric(by)))));
+        let diversity = DIVERSITY_BY.map(|by| (by, mean(&numbers(&by_metric(by)))));
         Some(Sources {
             cited: cited as usize,
             first_stored: of_kept(FIRST_STORED),

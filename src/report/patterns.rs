@@ -109,7 +109,8 @@ fn over_rival(gain: f64) -> String {
     if gain == 0.0 { "equal".to_owned() } else { signed(gain) }
 }
 
-fn signed(gain: f64) -> String {
+/// A gain with its sign.
+pub(super) fn signed(gain: f64) -> String {
     format!("{}{}", if gain < 0.0 { "-" } else { "+" }, two_digits(gain.abs()))
 }
 

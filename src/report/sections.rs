@@ -10,7 +10,7 @@ use super::analysis::Report;
 use super::axes::{Sources, artifact_section, axes_section};
 use super::experiments::confounds_text;
 use super::grid::{Align, Grid, escape_markdown, text};
-use super::patterns::{directions_section, expected_section, files_section, never_helped_section};
+use super::patterns::{directions_section, expected_section, files_section, never_helped_section, signed};
 use super::render::{commit, signed_gain, value};
 use super::text::wrap;
 use crate::domain::{
@@ -88,7 +88,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         files_section(report),
         never_helped_section(report),
         expected_section(report),
-        artifact_section(&report.artifact()),
+        artifact_section(report),
         axes_section(report),
         report.sources().as_ref().map(Sources::section),
         near_misses(report),
@@ -137,10 +137,7 @@ fn kept(report: &Report) -> Option<Section> {
         let (value, before) = (report.points[step.index].value.as_ref()?, report.points[step.over?].value.as_ref()?);
         Some(signed_gain(report.direction, value, before))
     };
-    let alone = |step: &KeptStep| {
-        let gain = report.details.get(step.index)?.gain_alone?;
-        Some(format!("{}{}", if gain < 0.0 { "-" } else { "+" }, two_digits(gain.abs())))
-    };
+    let alone = |step: &KeptStep| report.details.get(step.index)?.gain_alone.map(signed);
     let hours = format!("{}s", report.hour());
     let cost = |step: &KeptStep| {
         let hours = report.hours().and(report.details.get(step.index)?.hours)?;
@@ -168,28 +165,34 @@ fn kept(report: &Report) -> Option<Section> {
     .without_if_empty(&hours)
     .sparing(["share", "relative", &hours].map(str::to_owned));
     let title = if has_threshold { "kept experiments" } else { "kept experiments and their gains" };
-    let mut section = Section::table(title, grid);
+    let lines = notes_on_kept(report, &small, &hours);
+    Some(Section { lines, ..Section::table(title, grid) })
+}
+
+/// Remarks below the table of keeps: changes beside the metric, the sum of the `small` steps, and the cost since the last keep.
+fn notes_on_kept(report: &Report, small: &BTreeSet<usize>, hours: &str) -> Vec<(String, Option<String>)> {
+    let (kept, has_threshold) = (&report.summary.kept, report.keep_above.is_some());
     let confounded = kept.iter().enumerate().filter(|(place, _)| !small.contains(place));
-    section.lines.extend(confounded.filter_map(|(_, step)| {
+    let confounded = confounded.filter_map(|(_, step)| {
         let found = confounds_text(&report.details.get(step.index)?.confounds)?;
-        Some((format!("experiment {} came with {found}", report.points[step.index].id), None))
-    }));
+        Some(format!("experiment {} came with {found}", report.points[step.index].id))
+    });
+    let mut lines: Vec<String> = confounded.collect();
     if kept.iter().any(|step| step.keeps > 1 && step.gain.is_some()) {
-        section.lines.push(("the gain of a train is that of all its changes together".into(), None));
+        lines.push("the gain of a train is that of all its changes together".to_owned());
     }
     if !small.is_empty() {
         let together: f64 = small.iter().filter_map(|place| kept[*place].gain).sum();
-        let rest = match has_threshold {
+        lines.push(match has_threshold {
             true => format!("and {} with worse numbers", count_of(small.len(), "other")),
             false => format!("and {}, together {}", count_of(small.len(), "smaller step"), two_digits(together)),
-        };
-        section.lines.push((rest, None));
+        });
     }
     if report.hours().is_some() && report.hours_since_keep > 0.0 {
         let since = two_digits(report.hours_since_keep);
-        section.lines.push((format!("{since} {hours} since the last keep"), None));
+        lines.push(format!("{since} {hours} since the last keep"));
     }
-    Some(section)
+    lines.into_iter().map(|line| (line, None)).collect()
 }
 
 /// Discarded experiments worth another look; below them why those were refused that had the better number.

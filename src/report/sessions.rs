@@ -3,8 +3,7 @@
 use std::fmt::Write;
 
 use anstyle::Style;
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::analysis::{Report, Times};
 use super::chart::{Overlaid, Series};
@@ -13,26 +12,27 @@ use super::render::{describe, value};
 use super::sections::across_texts;
 use super::spending::cost_sentence;
 use super::text::wrap;
-use crate::domain::{Number, json_text, one_line, percent_text, span_text, two_digits};
+use crate::domain::{FORMAT_VERSION, Number, json_text, one_line, percent_text, span_text, two_digits};
 use crate::rules::{Point, format_gain};
 
 /// Reports of several sessions as one JSON document: each is the report of a session by itself.
-#[derive(Debug, Clone, Copy)]
-pub struct Sessions<'a>(pub &'a [&'a Report]);
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Sessions<'a> {
+    version: u32,
+    sessions: &'a [&'a Report],
+}
 
-impl Serialize for Sessions<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_map(Some(2))?;
-        fields.serialize_entry("version", &crate::domain::FORMAT_VERSION)?;
-        fields.serialize_entry("sessions", self.0)?;
-        fields.end()
+impl<'a> Sessions<'a> {
+    /// The document of these reports.
+    pub fn new(sessions: &'a [&'a Report]) -> Self {
+        Sessions { version: FORMAT_VERSION, sessions }
     }
 }
 
 /// Renders several sessions as text: a column for each, and what their best values say of one another. As CSV, each has a row.
 pub fn render_sessions(reports: &[&Report], format: Format, width: Option<u16>) -> String {
     match format {
-        Format::Json => json_text(&Sessions(reports), true) + "\n",
+        Format::Json => json_text(&Sessions::new(reports), true) + "\n",
         Format::Csv => rows(reports).to_csv(),
         Format::Md => {
             let mut text =

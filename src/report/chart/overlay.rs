@@ -7,8 +7,8 @@ use super::axis::{Rectangle, Wish, place, ticks};
 use super::palette::{ChartStyle, Palette, key_picture};
 use super::series::{Limits, Mark, MarkKind, Series};
 use super::svg::{
-    FONT, Frame, LABEL_FONT, LABEL_HEIGHT, RIGHT, WIDTH, axes, document, fitted, hover, look, margin, obstacles,
-    pointer, px, radii, staircase, text_width,
+    Frame, LABEL_FONT, LABEL_HEIGHT, RIGHT, axes, document, fitted, hover, leader, look, margin, obstacles, pointer,
+    px, radii, sheet, staircase, text_width,
 };
 use crate::domain::{Direction, cut};
 use crate::report::text::safe_line;
@@ -75,19 +75,15 @@ pub(in crate::report) fn overlay(sessions: &[Overlaid], title: &str, style: Char
     let limits: Vec<Limits> = groups.iter().map(|group| limits_of(sessions, group)).collect();
     let left = limits.iter().map(|limits| margin(&ticks(*limits, 8))).fold(0.0, f64::max);
     let last = sessions.iter().filter_map(|session| session.series.places()).map(|(_, last)| last).max().unwrap_or(0);
-    html! {
-        svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox={"0 0 " (WIDTH) " " (height)} width=(WIDTH)
-            height=(height) role="img" aria-label=(title) font-family=(FONT) font-size=(LABEL_FONT) fill=(colours.ink) {
-            rect class="paper" width=(WIDTH) height=(height) fill=(colours.paper) {}
-            text x=(px(left)) y="26" font-size="17" font-weight="bold" { (fitted(&title, 17.0, RIGHT - left)) }
-            (legend(sessions, left, colours))
-            @for (index, (group, limits)) in groups.iter().zip(&limits).enumerate() {
-                @let top = top + index as f64 * (frame_height + BELOW + BETWEEN);
-                @let area = Rectangle { left, top, right: RIGHT, bottom: top + frame_height };
-                (framed(sessions, group, &Frame { area, first: 0, last, limits: *limits, colours }))
-            }
+    let drawn = html! {
+        (legend(sessions, left, colours))
+        @for (index, (group, limits)) in groups.iter().zip(&limits).enumerate() {
+            @let top = top + index as f64 * (frame_height + BELOW + BETWEEN);
+            @let area = Rectangle { left, top, right: RIGHT, bottom: top + frame_height };
+            (framed(sessions, group, &Frame { area, first: 0, last, limits: *limits, colours }))
         }
-    }
+    };
+    sheet(height, &title, (&fitted(&title, 17.0, RIGHT - left), left), &drawn, colours)
 }
 
 /// The legend of that picture as a list of a page.
@@ -148,10 +144,7 @@ fn framed(sessions: &[Overlaid], group: &Group<'_>, frame: &Frame) -> Markup {
         @for ((name, _, place), placed) in names.iter().zip(placed) {
             @if let Some(placed) = placed {
                 g class={"session session-" (place % SESSIONS)} color=(colour(*place, frame.colours)) {
-                    @if let Some([from, to]) = placed.leader {
-                        line class="leader" x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1))
-                            stroke="currentColor" stroke-width="0.7" {}
-                    }
+                    (leader(&placed, "currentColor"))
                     text class="halo" x=(px(placed.area.left)) y=(px(placed.area.bottom)) dy="-3" fill="currentColor"
                         font-weight="600" stroke=(frame.colours.paper) stroke-width="3" stroke-linejoin="round"
                         paint-order="stroke" { (name) }
@@ -277,6 +270,7 @@ mod tests {
     use crate::domain::Outcome::{Crash, Discard, Keep};
     use crate::report::chart::chart_png;
     use crate::report::chart::series::test_series;
+    use crate::report::chart::svg::WIDTH;
 
     fn session(name: &str, direction: Direction, metric: &str, values: &[&str]) -> Overlaid {
         let mut values: Vec<_> = values.iter().map(|value| (Keep, Some(*value))).collect();

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
-use super::axis::{Rectangle, Tick, Wish, place, ticks, whole_ticks};
+use super::axis::{Placed, Rectangle, Tick, Wish, place, ticks, whole_ticks};
 use super::palette::{ChartStyle, NUMBERLESS, OTHER_OPACITY, Palette, legend};
 use super::panels::{panels, panels_height};
 use super::series::{Edge, Limits, Mark, MarkKind, Series};
@@ -35,7 +35,7 @@ const INSET: f64 = 12.0;
 /// The height of the lane below the frame for what has no value.
 pub(super) const LANE: f64 = 16.0;
 
-pub(super) const FONT: &str = "'DejaVu Sans', Verdana, 'Noto Sans', sans-serif";
+const FONT: &str = "'DejaVu Sans', Verdana, 'Noto Sans', sans-serif";
 
 /// The size of the labels' font, and the height of a line of it.
 pub(super) const LABEL_FONT: f64 = 11.0;
@@ -107,29 +107,43 @@ pub(in crate::report) fn picture(series: &Series, title: &str, style: ChartStyle
         Frame { area: Rectangle { left, top: TOP, right: RIGHT, bottom: BOTTOM }, first, last, limits, colours };
     let radii = radii(series.marks.len());
     let height = HEIGHT + panels_height(series);
+    let drawn = html! {
+        text class="about" x=(px(left)) y="46" font-size="12" fill=(colours.soft) { (about) }
+        (legend(series, left, 64.0, colours))
+        (axes(&frame, &rows, &format!("{} ({} is better)", cut(&metric, 60), series.direction), |place| series.number_at(place)))
+        @if let Some(threshold) = series.threshold {
+            (level_line(&frame, threshold))
+            text class="level" x=(px(RIGHT - 6.0)) y=(px(frame.y(threshold) - 5.0)) text-anchor="end" fill=(colours.level) {
+                "threshold " (threshold)
+            }
+        }
+        @if series.kept().1 > 0 {
+            text class="about" x=(px(left - 8.0)) y=(px(BOTTOM + LANE / 2.0)) dy="4" text-anchor="end" fill=(colours.soft) { "none" }
+        }
+        // The kept ones come last, so that nothing hides them.
+        @for mark in series.marks.iter().filter(|mark| mark.kind != MarkKind::Keep) { (shape(mark, &frame, radii)) }
+        @if !is_crowd { (line(series, &frame, false)) (labels(series, &frame)) }
+        @for mark in series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep) { (shape(mark, &frame, radii)) }
+        @if is_crowd { (line(series, &frame, true)) (labels(series, &frame)) }
+        (panels(series, HEIGHT, left, RIGHT, colours))
+    };
+    sheet(height, &spoken, (&title, left), &drawn, colours)
+}
+
+/// The `svg` element of a picture so high: what is spoken of it, its title from `left` on, and what is drawn below.
+pub(super) fn sheet(
+    height: f64,
+    spoken: &str,
+    (title, left): (&str, f64),
+    drawn: &Markup,
+    colours: &'static Palette,
+) -> Markup {
     html! {
         svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox={"0 0 " (WIDTH) " " (height)} width=(WIDTH)
             height=(height) role="img" aria-label=(spoken) font-family=(FONT) font-size=(LABEL_FONT) fill=(colours.ink) {
             rect class="paper" width=(WIDTH) height=(height) fill=(colours.paper) {}
             text x=(px(left)) y="26" font-size="17" font-weight="bold" { (title) }
-            text class="about" x=(px(left)) y="46" font-size="12" fill=(colours.soft) { (about) }
-            (legend(series, left, 64.0, colours))
-            (axes(&frame, &rows, &format!("{} ({} is better)", cut(&metric, 60), series.direction), |place| series.number_at(place)))
-            @if let Some(threshold) = series.threshold {
-                (level_line(&frame, threshold))
-                text class="level" x=(px(RIGHT - 6.0)) y=(px(frame.y(threshold) - 5.0)) text-anchor="end" fill=(colours.level) {
-                    "threshold " (threshold)
-                }
-            }
-            @if series.kept().1 > 0 {
-                text class="about" x=(px(left - 8.0)) y=(px(BOTTOM + LANE / 2.0)) dy="4" text-anchor="end" fill=(colours.soft) { "none" }
-            }
-            // The kept ones come last, so that nothing hides them.
-            @for mark in series.marks.iter().filter(|mark| mark.kind != MarkKind::Keep) { (shape(mark, &frame, radii)) }
-            @if !is_crowd { (line(series, &frame, false)) (labels(series, &frame)) }
-            @for mark in series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep) { (shape(mark, &frame, radii)) }
-            @if is_crowd { (line(series, &frame, true)) (labels(series, &frame)) }
-            (panels(series, HEIGHT, left, RIGHT, colours))
+            (drawn)
         }
     }
 }
@@ -315,13 +329,20 @@ fn labels(series: &Series, frame: &Frame) -> Markup {
     html! {
         @for (placed, text) in found.into_iter().zip(&texts) {
             @if let Some(placed) = placed {
-                @if let Some([from, to]) = placed.leader {
-                    line class="leader" x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) stroke=(frame.colours.frame)
-                        stroke-width="0.7" {}
-                }
+                (leader(&placed, frame.colours.frame))
                 text class="label" x=(px(placed.area.left)) y=(px(placed.area.bottom)) dy="-3" fill=(frame.colours.label)
                     stroke=(frame.colours.paper) stroke-width="3" stroke-linejoin="round" paint-order="stroke" { (text) }
             }
+        }
+    }
+}
+
+/// The line from a point to its label, where they are far apart.
+pub(super) fn leader(placed: &Placed, stroke: &str) -> Markup {
+    html! {
+        @if let Some([from, to]) = placed.leader {
+            line class="leader" x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) stroke=(stroke)
+                stroke-width="0.7" {}
         }
     }
 }

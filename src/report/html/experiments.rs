@@ -339,7 +339,7 @@ impl Excerpt {
 }
 
 /// A line as it is shown, cut where it is too long.
-fn shown(line: &str) -> String {
+pub(super) fn shown(line: &str) -> String {
     let line = safe_code(line);
     match line.char_indices().nth(LINE_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -6,14 +6,14 @@ use std::path::Path;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::experiments::{Detail, inside, table, timeline};
+use super::experiments::{Detail, inside, shown, table, timeline};
 use super::page::{common_course, course as course_picture, policy, section, side_by_side};
 use crate::domain::{Clock, Finding, Severity};
 use crate::report::activity::lanes_grid;
 use crate::report::chart::{ChartStyle, key, picture};
 use crate::report::render::facts;
 use crate::report::sections::sections;
-use crate::report::text::{safe_code, safe_line};
+use crate::report::text::safe_line;
 use crate::report::{Report, SessionStatus};
 
 const STYLE: &str = concat!(include_str!("page.css"), include_str!("live.css"));
@@ -25,9 +25,6 @@ const PLACES: [&str; 8] = ["alarm", "pick", "chart", "facts", "lanes", "log", "g
 /// The most lines of a log, from its end, and of a report of an escalation, from its start.
 const LOG_LINES: usize = 30;
 const REPORT_LINES: usize = 60;
-
-/// The most characters of such a line.
-const LINE_CHARS: usize = 400;
 
 /// A session as the page shows it.
 #[derive(Debug, Clone, Copy)]
@@ -228,14 +225,7 @@ fn last_lines(log: &[String]) -> String {
 }
 
 fn lines<'a>(lines: impl Iterator<Item = &'a str>) -> String {
-    let shown = |line: &str| {
-        let line = safe_code(line);
-        match line.char_indices().nth(LINE_CHARS) {
-            Some((end, _)) => format!("{}…\n", &line[..end]),
-            None => line + "\n",
-        }
-    };
-    lines.map(shown).collect()
+    lines.map(|line| shown(line) + "\n").collect()
 }
 
 fn is_bad(finding: &Finding) -> bool {

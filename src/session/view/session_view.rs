@@ -61,6 +61,11 @@ impl SessionView {
         Ok(SessionView { repo, tag, folder, contract, history, choice })
     }
 
+    /// The axes of its experiments, where it has some.
+    pub fn composite(&self) -> Option<&Composite> {
+        self.contract.as_ref()?.composite.as_ref()
+    }
+
     /// The change of an experiment as a unified diff; empty for the baseline, and where the commit is not known.
     pub fn diff(&self, record: &Record) -> Result<Vec<u8>, SessionError> {
         if record.base == record.commit || !record.commit.is_known() {

@@ -46,15 +46,11 @@ impl<'a> StatusReader<'a> {
     ///
     /// Git cannot read the session's refs. Damaged state files and records are not errors: the result names them.
     pub(crate) fn read(&mut self) -> Result<SessionStatus, SessionError> {
-        let StatusReader { repo, clock, folder, tag, .. } = self;
-        let mut damage = Damage::default();
-        self.records.look(repo, tag)?;
-        damage.0.extend_from_slice(&self.records.damage);
-        let history = Arc::clone(&self.records.history);
-        let contract = damage.unless(folder.contract()).flatten();
-        if let Some(contract) = &contract {
-            damage.unless(refuse_changed(repo, tag, contract));
-        }
+        self.records.look(self.repo, &self.tag)?;
+        let StatusReader { repo, clock, folder, tag, records } = &*self;
+        let mut damage = Damage(records.damage.clone());
+        let history = Arc::clone(&records.history);
+        let contract = self.contract(&mut damage);
         let read = damage.unless(folder.journal()).flatten();
         let is_known = read.is_some();
         // Without one nothing is open, and only the records tell what was spent.
@@ -62,28 +58,11 @@ impl<'a> StatusReader<'a> {
             expenses: Expenses::of_records(&history),
             ..Journal::new(repo.worktree(), clock.now())
         });
-        let Journal { presence, pauses, expenses, escalation, tree, layout, gpus, .. } = &journal;
+        let Journal { presence, expenses, escalation, tree, layout, gpus, .. } = &journal;
         let owner = damage.unless(folder.owner(repo.git_dir())).flatten();
-        // A session that is only being opened has them in a moment.
-        let is_new = owner.is_some() && history.records().is_empty();
-        let is_whole = folder.has_contract() && folder.state().join("progress.json").exists();
-        let contract =
-            contract.or_else(|| history.baseline().and_then(|baseline| recorded_terms(baseline).ok().flatten()));
-        let is_imported = contract.as_ref().is_some_and(|contract| contract.imported);
-        let is_fetched = !is_whole && !is_imported && damage.unless(is_fetched(repo, tag)).unwrap_or(false);
-        if !is_whole && !is_new && !is_imported && !is_fetched {
-            let state = folder.state();
-            damage.0.push(format!(
-                "files in {} are missing; their content is from the records, or missing too",
-                state.display()
-            ));
-        }
-
+        let is_fetched = self.is_fetched(contract.as_ref(), owner.is_some(), &mut damage);
         let mut open: Vec<Open<'_>> = journal.attempts.iter().map(|attempt| Open::find(folder, attempt)).collect();
-        let outage = pauses.outage().and_then(|open| {
-            let (kind, said) = (open.outage.kind, open.outage.said.clone());
-            Some(OutageStatus { kind, said, since: open.since, again: open.until? })
-        });
+        let outage = outage_of(&journal);
         let telling = telling(&open, owner.is_some());
         let seen = Observations {
             phase: telling.map(|open| open.phase).or(is_known.then_some(Phase::Idle)),
@@ -124,12 +103,12 @@ impl<'a> StatusReader<'a> {
             process: owner.as_ref().and_then(|owner| owner.process()),
             at_work: owner.and_then(|owner| owner.since).map(|since| seconds(since, Timestamp::now())),
             last_seen: is_known.then(|| presence.last_seen()),
-            silent: is_known.then(|| {
-                if let Some(other) = &elsewhere {
-                    return other.seen.as_secs_f64();
+            silent: is_known.then(|| match &elsewhere {
+                Some(other) => other.seen.as_secs_f64(),
+                None => {
+                    let written = written.map_or(f64::INFINITY, |written| seconds(written, Timestamp::now()));
+                    seconds(presence.last_seen(), clock.now()).min(written)
                 }
-                let written = written.map_or(f64::INFINITY, |written| seconds(written, Timestamp::now()));
-                seconds(presence.last_seen(), clock.now()).min(written)
             }),
             log: log.or_else(|| history.records().last().map(|record| folder.run_log(record.id))),
             time_left: budget_left.map(|left| left.as_secs_f64()),
@@ -144,6 +123,34 @@ impl<'a> StatusReader<'a> {
             unrecorded_tip: None,
             damage: damage.0,
         })
+    }
+
+    /// The contract of the session's folder, else that of the baseline's record. Notes where it was changed.
+    fn contract(&self, damage: &mut Damage) -> Option<Contract> {
+        let stored = damage.unless(self.folder.contract()).flatten();
+        if let Some(contract) = &stored {
+            damage.unless(refuse_changed(self.repo, &self.tag, contract));
+        }
+        stored.or_else(|| recorded_terms(self.records.history.baseline()?).ok()?)
+    }
+
+    /// Returns whether only the session's refs exist here. Notes missing files of another session.
+    fn is_fetched(&self, contract: Option<&Contract>, is_owned: bool, damage: &mut Damage) -> bool {
+        let (state, history) = (self.folder.state(), &self.records.history);
+        let is_whole = self.folder.has_contract() && state.join("progress.json").exists();
+        if is_whole || contract.is_some_and(|contract| contract.imported) {
+            return false;
+        }
+        let is_fetched = damage.unless(is_fetched(self.repo, &self.tag)).unwrap_or(false);
+        // A session that is only being opened has them in a moment.
+        let is_new = is_owned && history.records().is_empty();
+        if !is_new && !is_fetched {
+            damage.0.push(format!(
+                "files in {} are missing; their content is from the records, or missing too",
+                state.display()
+            ));
+        }
+        is_fetched
     }
 
     /// Returns whether the session still exists. An unreadable one counts as existing.
@@ -255,6 +262,12 @@ fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>>
 fn how_it_ended(presence: &Presence, activity: Activity) -> Option<String> {
     let end = if activity == Activity::Idle { presence.end_text() } else { presence.ended() };
     end.map(str::to_owned)
+}
+
+/// The outage for whose end the loop waits.
+fn outage_of(journal: &Journal) -> Option<OutageStatus> {
+    let open = journal.pauses.outage()?;
+    Some(OutageStatus { kind: open.outage.kind, said: open.outage.said.clone(), since: open.since, again: open.until? })
 }
 
 /// The pause that a loop makes now.
