@@ -11,7 +11,7 @@ use super::args::{DemoArgs, StreamFormat};
 use super::error::CliError;
 use super::progress::Progress;
 use super::run::drive_loop;
-use super::{error, output, report, settings};
+use super::{error, output, records, settings};
 
 /// The picture of the course, in the session's folder.
 const PICTURE: &str = "course.png";
@@ -42,11 +42,11 @@ pub(super) fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     let view = SessionView::open(&root, None)?;
     let file = if args.research {
         let picture = view.folder.root().join(PICTURE);
-        report::print_and_draw(&view, &picture)?;
+        records::print_and_draw(&view, &picture)?;
         output::line(&format!("\nthe picture is in {}", picture.display()));
         ARTIFACT
     } else {
-        report::print_session(&view)?;
+        records::print_session(&view)?;
         "results.tsv"
     };
     output::line("");

@@ -17,7 +17,6 @@ mod progress;
 mod records;
 #[cfg(test)]
 mod reference_tests;
-mod report;
 mod research;
 mod run;
 mod serve;
@@ -106,7 +105,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Run(args) => run::run(args).map_err(CliError::of_start),
         Command::Try(args) => try_one::run(args).map_err(CliError::of_start),
         Command::Resume(args) => run::resume(args),
-        Command::Report(args) => report::run(args),
+        Command::Report(args) => records::report(args),
         Command::Status(args) => status::status(args),
         Command::Serve(args) => serve::run(args),
         Command::Stop(args) => stop::run(args),

@@ -44,7 +44,7 @@ use autoresearch::session::{SessionError, SessionView, StatusWatcher, choose_ses
 use super::args::ServeArgs;
 use super::error::CliError;
 use super::process::{current_dir, no_runtime, runtime};
-use super::{error, messages, output, report, settings};
+use super::{error, messages, output, records, settings};
 
 /// Serves the page until a signal ends it.
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, CliError> {
@@ -302,7 +302,7 @@ impl<'a> Reader<'a> {
             let view = SessionView::open(self.dir, Some(tag.clone()))?;
             let record = view.find(&Which::Digits(id.to_string()))?.clone();
             let notes = messages::on(&view, [&record]);
-            Ok(live_experiment(tag.as_str(), &report::detail(&view, &record, &notes, &mut PageRoom::default())))
+            Ok(live_experiment(tag.as_str(), &records::detail(&view, &record, &notes, &mut PageRoom::default())))
         };
         read().map_err(|error: SessionError| with_causes(&error))
     }

@@ -11,10 +11,8 @@ mod experiments;
 mod exported;
 mod grid;
 mod html;
-mod json;
 mod lists;
 mod patterns;
-mod ratings;
 mod render;
 mod sections;
 mod sessions;
@@ -39,8 +37,9 @@ pub use html::{
     Detail, Excerpt, LivePart, LiveSession, PageRoom, html_report, html_sessions, live_course, live_experiment,
     live_now, live_page, live_policy,
 };
-pub use lists::{findings_grid, findings_json, findings_text, ideas_grid, words_grid};
-pub use ratings::{ratings_grid, render_weights, weights_json};
+pub use lists::{
+    findings_grid, findings_json, findings_text, ideas_grid, ratings_grid, render_weights, weights_json, words_grid,
+};
 pub use render::{render_report, report_grid};
 pub use sessions::{Sessions, overlaid, overlay_title, render_sessions};
 pub use status::{SessionStatus, render_all_status, render_status};

@@ -4,9 +4,9 @@
 //! and script run than its own.
 
 mod experiments;
-mod live;
 mod page;
 
 pub use experiments::{Detail, Excerpt, PageRoom};
-pub use live::{LivePart, LiveSession, live_course, live_experiment, live_now, live_page, live_policy};
-pub use page::{html_report, html_sessions};
+pub use page::{
+    LivePart, LiveSession, html_report, html_sessions, live_course, live_experiment, live_now, live_page, live_policy,
+};

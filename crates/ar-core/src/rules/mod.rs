@@ -64,8 +64,7 @@ pub use recover::{
 };
 pub use report::compare::{compare, confounds, confounds_of_keep};
 pub use report::patterns::{by_direction, by_file, expectations};
-pub use report::summary::misses;
-pub use report::time_split::{keep_hours, time_split};
+pub use report::summary::{keep_hours, misses, time_split};
 pub use report::warnings::warnings;
 pub use report::{
     Aspect, Compared, Confound, DirectionResult, Evidence, Expectation, FileResult, KeepHours, KeptStep, MEMORY,

@@ -353,8 +353,7 @@ pub(crate) fn without_wall(evidence: Evidence<'_>) -> Option<Warning> {
 mod tests {
     use serde_json::json;
 
-    use super::super::summary::Point;
-    use super::super::time_split::TimeSplit;
+    use super::super::summary::{Point, TimeSplit};
     use super::super::warnings::evidence_tests::warned;
     use super::*;
     use crate::domain::Outcome;

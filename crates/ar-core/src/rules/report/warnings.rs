@@ -9,8 +9,7 @@ use super::doubts::{
     crashes, doubted_numbers, jumps, never_repeated, outages, refusals, waiting_for_the_agent, within_spread,
     without_wall,
 };
-use super::summary::{Point, Summary};
-use super::time_split::TimeSplit;
+use super::summary::{Point, Summary, TimeSplit};
 use crate::domain::{
     CommitId, Direction, EnvironmentChange, ExperimentId, Layout, Outcome, Record, ReviewVerdict, Spent, count_of, cut,
     experiment_name, shell_word,
