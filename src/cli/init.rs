@@ -394,7 +394,7 @@ struct Planned {
 }
 
 impl InstructionFile {
-    fn name(self) -> &'static str {
+    fn path(self) -> &'static str {
         match self {
             InstructionFile::Skill(skill) => skill.path(),
             InstructionFile::Mcp => MCP_FILE,
@@ -433,7 +433,7 @@ impl Instructions {
         let mut changed = Vec::new();
         for planned in &planned {
             if planned.apply()? {
-                changed.push(PathBuf::from(planned.target.name()));
+                changed.push(PathBuf::from(planned.target.path()));
             }
         }
         if let Some(session) = session_checked_out(repo).filter(|_| !changed.is_empty()) {
@@ -450,7 +450,7 @@ impl Instructions {
     }
 
     fn plan(target: InstructionFile, root: &Path) -> Result<Planned, CliError> {
-        let name = target.name();
+        let name = target.path();
         let path = path_within(root, name)?;
         let found = match read_regular(&path) {
             Ok(found) => Some(found),
@@ -474,7 +474,7 @@ impl Instructions {
 impl Planned {
     /// Carries it out and prints it. Returns whether a byte changed.
     fn apply(&self) -> Result<bool, CliError> {
-        let name = self.target.name();
+        let name = self.target.path();
         let Edit::Write(content) = &self.edit else {
             output::line(&format!("unchanged: {name}"));
             return Ok(false);

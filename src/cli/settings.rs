@@ -37,7 +37,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Reads them; the settings file is that of the working tree at `root`.
+    /// Reads flags, variables and the settings file in `root`.
     pub(super) fn read(flags: SettingsArgs, root: &Path) -> Result<Settings, CliError> {
         let variables = from_variables(variable)?;
         let given = flags.0.or(variables);

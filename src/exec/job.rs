@@ -62,9 +62,9 @@ pub struct Job {
     /// The wall that the command is started behind, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Wall>,
-    /// The folder below which the folders of jobs are whose runs and guards may share its GPUs, if any may.
+    /// The folder of the runs that may share its GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shares_gpus: Option<PathBuf>,
+    pub gpu_sharers: Option<PathBuf>,
     /// True if processes behind that wall may ask something of the shim.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answers: bool,

@@ -1,6 +1,7 @@
 //! A started job as `ar` sees it: waiting for it, stopping it, and what is left of one.
 
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind::{InvalidInput, NotADirectory};
 use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::process::Child;
@@ -15,7 +16,7 @@ use super::job::{JobFiles, lock_path, marker_of};
 use super::socket::{LastWord, Socket};
 use super::{ExecError, Exit, SHIM_ARGUMENT, Started, tree};
 use crate::crash;
-use crate::fs::{FileError, open_regular};
+use crate::fs::open_regular;
 use crate::state::{StateError, read_json};
 
 /// Poll interval of the lock of a job that another process started.
@@ -174,22 +175,12 @@ impl LocalJob {
             released(&self.lock, interval).await.map_err(ExecError::Watch)?;
         }
         if let Some(shim) = &mut self.shim {
-            // Its word was the last thing that it did.
+            // The shim exits right after its last word.
             let _ = shim.process.wait();
         }
-        let exit = match read_json::<Exit>(&self.files.exit) {
-            // Another process wrote it: it does not tell how the command ended.
-            Err(StateError::Json { .. }) => None,
-            Err(StateError::File(FileError { source, .. }))
-                if matches!(source.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotADirectory) =>
-            {
-                None
-            }
-            exit => exit?,
-        };
-        let exit = exit.filter(|_| self.files.may_have_exit());
-        // Who started the job hears it from the shim itself, and no file says otherwise.
-        match self.told().or(exit) {
+        let exit = self.read_exit()?;
+        // The shim's own report counts more than a file that any process may write.
+        match self.reported_exit().or(exit) {
             Some(Exit { error: Some(detail), .. }) => Err(ExecError::Command { command: self.command.clone(), detail }),
             Some(exit) => Ok(exit),
             None if last == Some(LastWord::NoWall) => {
@@ -201,6 +192,15 @@ impl LocalJob {
                 detail: self.epitaph(),
                 killed: kill_marked(&self.files.job).await,
             }),
+        }
+    }
+
+    /// Reads `exit.json`; a file that no shim can have written counts as missing.
+    fn read_exit(&self) -> Result<Option<Exit>, ExecError> {
+        match read_json::<Exit>(&self.files.exit) {
+            Err(StateError::Json { .. }) => Ok(None),
+            Err(StateError::File(error)) if matches!(error.source.kind(), InvalidInput | NotADirectory) => Ok(None),
+            exit => Ok(exit?.filter(|_| self.files.may_have_exit())),
         }
     }
 
@@ -231,7 +231,7 @@ impl LocalJob {
     }
 
     /// The command's exit according to the shim's last output, if `exit.json` was deleted or could not be written.
-    fn told(&mut self) -> Option<Exit> {
+    fn reported_exit(&mut self) -> Option<Exit> {
         let is_over = matches!(self.shim.as_ref()?.last, Some(LastWord::Over | LastWord::Failed));
         is_over.then(|| serde_json::from_str(self.last_words().lines().next()?).ok()).flatten()
     }

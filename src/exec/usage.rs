@@ -40,8 +40,8 @@ pub(super) struct Sampler {
     next: Instant,
     pause: Duration,
     peak_rss: u64,
-    /// The folder below which runs may use the same GPUs, if any.
-    shares_gpus: Option<PathBuf>,
+    /// The folder of the runs that may share its GPUs.
+    gpu_sharers: Option<PathBuf>,
     gpu: Option<GpuWatch>,
     quiet: Option<Listening>,
 }
@@ -58,8 +58,8 @@ impl Sampler {
     pub(super) fn new(start: Instant, job: &Job) -> Sampler {
         let silence = job.silence;
         let quiet = silence.map(|silence| Listening { silence, quiet: Quiet::new(silence), last: start });
-        let shares_gpus = job.shares_gpus.clone();
-        Sampler { start, next: beat(FIRST_PAUSE), pause: FIRST_PAUSE, peak_rss: 0, shares_gpus, gpu: None, quiet }
+        let gpu_sharers = job.gpu_sharers.clone();
+        Sampler { start, next: beat(FIRST_PAUSE), pause: FIRST_PAUSE, peak_rss: 0, gpu_sharers, gpu: None, quiet }
     }
 
     /// The time of the next sample.
@@ -75,7 +75,7 @@ impl Sampler {
         self.peak_rss = self.peak_rss.max(rss);
         if self.start.elapsed() >= crash::pace(GPU_AFTER) {
             let ids = members.iter().map(|pid| pid.as_raw_pid().cast_unsigned()).collect();
-            let watch = || GpuWatch::start(self.quiet.is_some(), self.shares_gpus.clone());
+            let watch = || GpuWatch::start(self.quiet.is_some(), self.gpu_sharers.clone());
             self.gpu.get_or_insert_with(watch).look(ids);
         }
         let least = crash::wait(began.elapsed() * SHARE);

@@ -343,7 +343,7 @@ fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardianError> {
         Err(error) if is_disk_full(&error) => register.sessions()?,
         sessions => sessions?,
     };
-    sessions.retain(is_there);
+    sessions.retain(exists);
     Ok(named(sessions))
 }
 
@@ -354,7 +354,7 @@ fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardianError> {
 /// The register cannot be read.
 pub fn registered_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardianError> {
     let mut sessions = Register::new(user).sessions()?;
-    sessions.retain(is_there);
+    sessions.retain(exists);
     Ok(named(sessions))
 }
 
@@ -364,10 +364,10 @@ fn named(sessions: Vec<Registered>) -> Vec<(PathBuf, Tag)> {
 
 /// Returns whether a session or its whole repository no longer exists.
 fn is_gone(session: &Registered) -> bool {
-    !is_there(session) && !is_unmounted(&session.repository)
+    !exists(session) && !is_unmounted(&session.repository)
 }
 
-fn is_there(session: &Registered) -> bool {
+fn exists(session: &Registered) -> bool {
     let folder = SessionFolder::new(&session.repository, &session.tag);
     // A loop rebuilds a folder that was deleted under it.
     folder.has_contract() || folder.refuse_held().is_err()

@@ -96,9 +96,10 @@ fn all_parts(text: &str) -> Option<usize> {
     let (mut length, mut at) = (None, 0);
     for phrase in text.split_inclusive([' ', '\t']) {
         let word = first_word(phrase);
-        let part = word.strip_suffix("es").filter(|part| part.ends_with('s')).or(word.strip_suffix('s'));
+        // `passes` and `folds`.
+        let singular = word.strip_suffix("es").filter(|stem| stem.ends_with('s')).or(word.strip_suffix('s'));
         let is_of_all = contains(&AGGREGATES, word)
-            || part.is_some_and(|part| contains(&PARTS, part) || contains(&["run", "trial"], part));
+            || singular.is_some_and(|part| contains(&PARTS, part) || contains(&["run", "trial"], part));
         if is_of_all {
             length = Some(at + word.len());
         } else if !contains(LINKS, word) && !word.bytes().all(|byte| byte.is_ascii_digit()) {

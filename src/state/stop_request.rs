@@ -46,22 +46,23 @@ impl SessionFolder {
     }
 
     /// The strongest request that the active loop received.
-    pub fn heard_stop(&self) -> Option<StopWhen> {
-        request_in(&self.heard_path())
+    pub fn received_stop(&self) -> Option<StopWhen> {
+        request_in(&self.received_path())
     }
 
     /// The request to the active loop, received or not.
     pub fn stopping(&self) -> Option<StopWhen> {
         // This order misses no request that is received meanwhile.
-        self.stop_request().max(self.heard_stop())
+        self.stop_request().max(self.received_stop())
     }
 
-    /// Receives the request: its disappearance tells the requester, and others find it as the received one. This needs
-    /// no disk space.
-    pub fn hear_stop_request(&self) -> Option<StopWhen> {
+    /// Receives the request: renames its file, or removes it if a request as strong was received before. The requester sees
+    /// that it is gone. A rename needs no disk space.
+    pub fn receive_stop_request(&self) -> Option<StopWhen> {
         let request = self.stop_request()?;
-        let is_kept = self.heard_stop() < Some(request) && fs::rename(self.stop_path(), self.heard_path()).is_ok();
-        if !is_kept {
+        let is_renamed =
+            self.received_stop() < Some(request) && fs::rename(self.stop_path(), self.received_path()).is_ok();
+        if !is_renamed {
             self.take_stop_request();
         }
         Some(request)
@@ -75,7 +76,7 @@ impl SessionFolder {
 
     /// Removes requests received before `lock` held the session, and a waiting one for another process, which is gone.
     pub fn drop_old_stop_request(&self, lock: &OwnerLock) {
-        let _ = fs::remove_file(self.heard_path());
+        let _ = fs::remove_file(self.received_path());
         if !self.stop_request_is_to(lock.said()) {
             self.take_stop_request();
         }
@@ -90,7 +91,7 @@ impl SessionFolder {
         self.root().join("stop.json")
     }
 
-    fn heard_path(&self) -> PathBuf {
+    fn received_path(&self) -> PathBuf {
         self.root().join("stopping.json")
     }
 }
@@ -206,11 +207,11 @@ mod tests {
         assert_eq!(folder.stop_request(), Some(StopWhen::Experiment));
         folder.ask_to_stop(StopWhen::Now, Timestamp::UNIX_EPOCH, &owner).unwrap();
         folder.ask_to_stop(StopWhen::Experiment, Timestamp::UNIX_EPOCH, &owner).unwrap();
-        assert_eq!(folder.hear_stop_request(), Some(StopWhen::Now));
+        assert_eq!(folder.receive_stop_request(), Some(StopWhen::Now));
         assert_eq!((folder.stop_request(), folder.stopping()), (None, Some(StopWhen::Now)));
         // A milder request that comes later changes nothing; the next process that opens the session has no request.
         folder.ask_to_stop(StopWhen::Experiment, Timestamp::UNIX_EPOCH, &owner).unwrap();
-        assert_eq!(folder.hear_stop_request(), Some(StopWhen::Experiment));
+        assert_eq!(folder.receive_stop_request(), Some(StopWhen::Experiment));
         assert_eq!((folder.stop_request(), folder.stopping()), (None, Some(StopWhen::Now)));
         folder.drop_old_stop_request(&lock);
         assert_eq!(folder.stopping(), None);

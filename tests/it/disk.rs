@@ -300,7 +300,7 @@ fn a_job_that_cannot_begin_on_a_full_disk_leaves_no_word_that_it_failed() {
         silence: None,
         grace: Duration::from_secs(60),
         watched: None,
-        shares_gpus: None,
+        gpu_sharers: None,
         wall: None,
         answers: false,
         ticket: None,

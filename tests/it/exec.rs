@@ -60,7 +60,7 @@ impl Bench {
             silence: None,
             grace: Duration::from_secs(60),
             watched: None,
-            shares_gpus: None,
+            gpu_sharers: None,
             wall: env::var_os(WALLED).map(|_| self.wall()),
             answers: false,
             ticket: None,

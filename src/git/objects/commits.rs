@@ -368,8 +368,8 @@ impl Objects {
         })
     }
 
-    /// The files in which two trees differ, sorted by path; a renamed one is deleted and added. gix reads the whole index to look
-    /// for renames.
+    /// The files in which two trees differ, sorted by path. A renamed file is deleted and added: gix would read the whole index
+    /// to find renames.
     pub(in crate::git) fn tree_changes(&self, old: ObjectId, new: ObjectId) -> Result<Vec<TreeChange>> {
         const WHAT: &str = "comparing trees";
         if old == new {

@@ -386,8 +386,8 @@ impl<'a> Lines<'a> {
         Some(merged)
     }
 
-    /// The end of the last line of ours where a union goes on and it has none: as in git, that of the base, unless a side
-    /// has another one before.
+    /// The line end to add to an unterminated last line of ours in a union. As in git, CRLF if the base's first line has it,
+    /// unless the line before, on either side, ends in LF.
     fn line_end(&self, region: &Region) -> &'static [u8] {
         let before = |start: u32| start.saturating_sub(1) as usize;
         let sides = [(&self.ours, before(region.ours.start)), (&self.theirs, before(region.theirs.start))];

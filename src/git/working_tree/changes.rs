@@ -215,7 +215,7 @@ impl WorkingTree {
     /// bytecode, which Python writes whenever it likes.
     pub fn ignored_files(&self, limit: usize) -> Result<Vec<PathBuf>> {
         let passes_over = |path: &Path, _: &fs::Metadata| path.ends_with("__pycache__") || path.ends_with(".git");
-        let (files, _) = self.below(self.ignored()?, limit, passes_over);
+        let (files, _) = self.list_below(self.ignored()?, limit, passes_over);
         Ok(files.into_iter().map(|(path, _)| path).collect())
     }
 
@@ -223,14 +223,19 @@ impl WorkingTree {
     /// in which nothing is tracked. Leaves out what `passes_over` names.
     pub fn unknown_files(&self, limit: usize, passes_over: impl Fn(&Path, &fs::Metadata) -> bool) -> Result<Found> {
         let unknown = unknown(self, &*self.index.read()?)?;
-        Ok(self.below(unknown.into_iter().map(|path| to_path(path.as_ref())).collect(), limit, passes_over))
+        Ok(self.list_below(unknown.into_iter().map(|path| to_path(path.as_ref())).collect(), limit, passes_over))
     }
 
-    /// The files and folders at and below these paths.
-    fn below(&self, paths: Vec<PathBuf>, limit: usize, passes_over: impl Fn(&Path, &fs::Metadata) -> bool) -> Found {
-        let mut left = VecDeque::from(paths);
+    /// The files and folders at and below these paths, level by level; stops at `limit` files.
+    fn list_below(
+        &self,
+        paths: Vec<PathBuf>,
+        limit: usize,
+        passes_over: impl Fn(&Path, &fs::Metadata) -> bool,
+    ) -> Found {
+        let mut queue = VecDeque::from(paths);
         let (mut files, mut folders) = (Vec::new(), Vec::new());
-        while let Some(path) = left.pop_front() {
+        while let Some(path) = queue.pop_front() {
             let full = self.root.join(&path);
             let Ok(meta) = full.symlink_metadata() else { continue };
             if passes_over(&path, &meta) {
@@ -243,8 +248,8 @@ impl WorkingTree {
                 }
                 continue;
             }
-            let below = fs::read_dir(full).into_iter().flatten().flatten();
-            left.extend(below.map(|entry| path.join(entry.file_name())));
+            let entries = fs::read_dir(full).into_iter().flatten().flatten();
+            queue.extend(entries.map(|entry| path.join(entry.file_name())));
             folders.push(path);
         }
         (files, folders)

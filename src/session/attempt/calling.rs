@@ -417,7 +417,7 @@ impl<'a> Calling<'a> {
             log_limit: None,
             tied: true,
             watched: None,
-            shares_gpus: None,
+            gpu_sharers: None,
             wall: workspace.wall_of_call(store, &files.folder)?,
             answers: true,
             ticket: None,

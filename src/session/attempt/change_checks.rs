@@ -177,7 +177,7 @@ impl Workspace {
         verdict: &mut Verdict,
     ) -> Result<Disturbance, SessionError> {
         let touched = self.protected_touched(store);
-        if let Some(failure) = self.protected_changed(store, id, commit, Actor::Run)? {
+        if let Some(failure) = self.restore_protected(store, id, commit, Actor::Run)? {
             verdict.failure = Some(failure);
         }
         let mut changed = self.changed_during_run(store, commit)?;

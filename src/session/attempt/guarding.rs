@@ -199,7 +199,7 @@ impl Attempt {
             grace: store.contract.grace,
             tied: false,
             watched: None,
-            shares_gpus: None,
+            gpu_sharers: None,
             wall: workspace.wall(store, folder, command, &WalledRole::Run),
             answers: false,
             ticket: None,
@@ -226,7 +226,7 @@ impl Attempt {
         }
         let log = read_tail(&store.folder.run(self.open.id).join(format!("{}.log", guard_name(number))), 0)?;
         let mut excerpt = last_lines(&log, EXCERPT_LINES);
-        let changed = workspace.protected_changed(store, self.open.id, &commit_of(&self.open)?, Actor::Guard)?;
+        let changed = workspace.restore_protected(store, self.open.id, &commit_of(&self.open)?, Actor::Guard)?;
         if let Some(failure) = &changed {
             excerpt = format!("{}\n{excerpt}", failure.excerpt).trim_end().to_owned();
         }

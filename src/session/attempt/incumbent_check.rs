@@ -173,8 +173,7 @@ impl Store {
         RerunResult { best, then, now, beside_others, shift, log }
     }
 
-    /// Notes on the newest crashes, whose cause is not known to be their own, that the best experiment failed as well: they
-    /// may be tried again.
+    /// Marks the newest crashes as retryable, because the best experiment failed as well.
     fn excuse_crashes(&mut self, best: ExperimentId) -> Result<(), SessionError> {
         let newest = self.history.crashed_runs().take(CRASHES_TO_CHECK as usize);
         let crashes: Vec<Record> = newest.filter(|it| it.outside_cause.is_none()).cloned().collect();

@@ -48,8 +48,8 @@ pub(crate) struct MeasuringRun<'a> {
     pub(crate) root: &'a Path,
     /// Variables that the command gets in its slot.
     pub(crate) variables: &'a [(String, String)],
-    /// The folder below which those runs are that may be on its GPUs beside it, if any may.
-    pub(crate) shares_gpus: Option<PathBuf>,
+    /// The folder of the runs that may share its GPUs.
+    pub(crate) gpu_sharers: Option<PathBuf>,
     /// The stamp of the metric file before the run.
     pub(crate) metric_before: Option<String>,
     /// What it is kept from writing.
@@ -109,7 +109,7 @@ impl MeasuringRun<'_> {
             tied: self.role.is_tied(),
             // Which file of a pattern it is, only the run's end tells.
             watched: metric_file_of(contract).filter(|path| !is_pattern(path)),
-            shares_gpus: self.shares_gpus.clone(),
+            gpu_sharers: self.gpu_sharers.clone(),
             wall: self.wall.clone(),
             ..Job::default()
         })?;

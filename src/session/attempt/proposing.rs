@@ -217,8 +217,8 @@ pub(crate) fn text_of(work: &CallWork) -> Result<String, String> {
 }
 
 impl Calling<'_> {
-    /// Asks for text, with an attempt that comes to nothing and gives its number up again. What the call changes in the working
-    /// tree is put back. An outage postpones it: then the result is `false`.
+    /// Asks for text, in an attempt whose number is then free again, and rolls back changes to the working tree. Returns
+    /// `false` if an outage postpones the call.
     pub(crate) async fn ask_for_text(
         &self,
         workspace: &mut Workspace,

@@ -158,7 +158,7 @@ impl Attempt {
             folder,
             root: workspace.root(),
             variables: &workspace.variables,
-            shares_gpus: store.shares_gpus(),
+            gpu_sharers: store.gpu_sharers(),
             metric_before: self.run.metric_file.clone(),
         })
     }

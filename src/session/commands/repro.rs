@@ -216,8 +216,8 @@ pub(super) struct RunBeside<'a> {
     pub(super) links: &'a [Linked],
     /// Variables that the command gets in its slot.
     pub(super) variables: &'a [(String, String)],
-    /// The folder below which those runs are that may be on its GPUs beside it, if any may.
-    pub(super) shares_gpus: Option<&'a Path>,
+    /// The folder of the runs that may share its GPUs.
+    pub(super) gpu_sharers: Option<&'a Path>,
     pub(super) executor: &'a Executor,
 }
 
@@ -238,7 +238,7 @@ impl<'a> RunBeside<'a> {
             seed: None,
             links: &[],
             variables: &[],
-            shares_gpus: None,
+            gpu_sharers: None,
             executor,
         }
     }
@@ -278,7 +278,7 @@ impl<'a> RunBeside<'a> {
             folder,
             root,
             variables: self.variables,
-            shares_gpus: self.shares_gpus.map(Path::to_owned),
+            gpu_sharers: self.gpu_sharers.map(Path::to_owned),
             metric_before: metric_file_stamp(contract, root),
         };
         publish(&Rerunning { dir: root, command, missing: view.missing_in(root) });

@@ -297,8 +297,8 @@ impl<'a> FreshRuns<'a> {
         };
         let place = view.repo.make_worktree(&dir, &HeadTarget::Detached(commit.clone()))?;
         let run = RunBeside::of(contract, record, RunRole::Verify, &self.executor);
-        let shares_gpus = self.shared_gpus.as_deref();
-        let run = RunBeside { commit, seed: Some(seed), links, variables: &variables, shares_gpus, ..run };
+        let gpu_sharers = self.shared_gpus.as_deref();
+        let run = RunBeside { commit, seed: Some(seed), links, variables: &variables, gpu_sharers, ..run };
         let mut quiet = |_: &Rerunning<'_>| ();
         let ran = match hold(&place) {
             Ok(_held) => run.finish(view, &place, self.interrupts, &mut quiet).await,

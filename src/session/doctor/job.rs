@@ -171,33 +171,12 @@ impl JobTrial<'_> {
         let folder = trial_folder(own).map_err(|source| unable(own, source))?;
         let folder = folder.path();
         let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ar"));
-        let tree = self.repo.main_worktree();
-        let wall = find_builder(&[&tree]).ok().filter(|_| self.sandbox != Sandbox::Off);
-        let text = |path: &Path| path.to_string_lossy().into_owned();
-        let nonce = text(folder);
+        let wall = find_builder(&[&self.repo.main_worktree()]).ok().filter(|_| self.sandbox != Sandbox::Off);
+        let nonce = folder.to_string_lossy();
         let written = folder.join("seen");
-        fs::write(&written, &nonce).map_err(|source| unable(&written, source))?;
-        let mut env = vec![
-            ("AR_EXPERIMENT", "doctor".to_owned()),
-            ("AR_TRIAL_TREE", text(&tree)),
-            ("AR_TRIAL_PROGRAM", text(&program)),
-        ];
-        env.extend(tag.map(|tag| ("AR_TAG", tag.to_string())));
-        env.extend(wall.as_deref().map(|wall| ("AR_TRIAL_WALL", text(wall))));
-        let job = Job {
-            name: NAME.to_owned(),
-            command: SCRIPT.to_owned(),
-            cwd: folder.to_owned(),
-            folder: folder.to_owned(),
-            log: folder.join("trial.log"),
-            env: env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            timeout: LIMIT,
-            grace: Duration::from_secs(5),
-            tied: true,
-            ..Job::default()
-        };
-        let executor = Executor::for_runs(Some(self.cluster));
-        let mut running = executor.start(&job)?;
+        fs::write(&written, nonce.as_bytes()).map_err(|source| unable(&written, source))?;
+        let mut running =
+            Executor::for_runs(Some(self.cluster)).start(&self.job(folder, tag, &program, wall.as_deref()))?;
         announce(&format!(
             "waiting up to {} for a job of `{engine}` to start; Ctrl-C cancels it",
             duration_text(self.wait)
@@ -228,17 +207,37 @@ impl JobTrial<'_> {
             }
             _ if stopped.is_some() && is_interrupted() => Ok(None),
             Some(Err(error)) if stopped.is_none() => Err(error),
-            ended => {
-                let by_this = stopped.is_some();
-                Ok(Some(vec![self.unanswered(is_started, by_this, &running, ended.is_some())]))
-            }
+            ended => Ok(Some(vec![self.unanswered(is_started, stopped.is_some(), &running, ended.is_some())])),
+        }
+    }
+
+    fn job(&self, folder: &Path, tag: Option<&Tag>, program: &Path, wall: Option<&Path>) -> Job {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let mut env = vec![
+            ("AR_EXPERIMENT", "doctor".to_owned()),
+            ("AR_TRIAL_TREE", text(&self.repo.main_worktree())),
+            ("AR_TRIAL_PROGRAM", text(program)),
+        ];
+        env.extend(tag.map(|tag| ("AR_TAG", tag.to_string())));
+        env.extend(wall.map(|wall| ("AR_TRIAL_WALL", text(wall))));
+        Job {
+            name: NAME.to_owned(),
+            command: SCRIPT.to_owned(),
+            cwd: folder.to_owned(),
+            folder: folder.to_owned(),
+            log: folder.join("trial.log"),
+            env: env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            timeout: LIMIT,
+            grace: Duration::from_secs(5),
+            tied: true,
+            ..Job::default()
         }
     }
 
     /// The finding about a job that did not start in time, or whose end was not seen.
-    fn unanswered(&self, is_started: bool, by_this: bool, running: &Running, is_cancelled: bool) -> Finding {
+    fn unanswered(&self, is_started: bool, is_stopped: bool, running: &Running, is_cancelled: bool) -> Finding {
         let engine = self.cluster.engine.name();
-        let mut what = match (is_started, by_this) {
+        let mut what = match (is_started, is_stopped) {
             (_, false) => format!("a job of `{engine}` was cancelled by another process"),
             (false, true) => format!("no job of `{engine}` started within {}", duration_text(self.wait)),
             (true, true) => format!("a job of `{engine}` started, but its end was not seen here"),

@@ -290,8 +290,8 @@ pub(crate) struct OwnFolder {
     names: Vec<OsString>,
 }
 
-/// Returns whether this process seems to be behind a wall of a job in this repository: the folder of sessions is a mount that
-/// is read-only, as on a disk that is. A wall holds whatever the environment says.
+/// Returns whether this process seems to be a job behind a wall: the folder of sessions is read-only. Variables prove
+/// nothing, and a read-only disk looks the same.
 pub fn is_behind_wall(repo: &Repo) -> bool {
     let folder = repo.main_worktree().join(SESSIONS_FOLDER);
     statvfs(folder).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))

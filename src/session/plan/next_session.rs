@@ -251,7 +251,7 @@ impl Successor {
             asked.metric = Some(former.metric.name.clone());
             asked.source = asked.source.or_else(|| Some(former.metric.source.clone()));
             asked.command = asked.command.or_else(|| Some(former.command.clone()));
-            let begun = self.begun(repo, &asked, dialect, clock)?;
+            let begun = self.contract_here(repo, &asked, dialect, clock)?;
             let kept = Contract {
                 tag: begun.tag,
                 start: begun.start,
@@ -262,7 +262,7 @@ impl Successor {
             return Ok(Contract { follows: self.follows.clone(), ..put(&asked, kept) });
         }
         asked.command = asked.command.or_else(|| Some(former.command.clone()));
-        let begun = self.begun(repo, &asked, dialect, clock)?;
+        let begun = self.contract_here(repo, &asked, dialect, clock)?;
         let (agent, agent_preset) = match asked.agent {
             Some(_) => (begun.agent.clone(), begun.agent_preset.clone()),
             None => (former.agent.clone(), former.agent_preset.clone()),
@@ -270,7 +270,8 @@ impl Successor {
         Ok(Contract { agent, agent_preset, follows: self.follows.clone(), ..begun })
     }
 
-    fn begun(
+    /// The new contract at HEAD; an unchanged metric keeps its direction.
+    fn contract_here(
         &self,
         repo: &Repo,
         asked: &Asked,

@@ -80,9 +80,8 @@ pub(crate) fn clear_run_folder(
 }
 
 impl Store {
-    /// The folder below which those runs are that may be on a run's GPUs beside it: those of other slots, unless each slot has GPUs
-    /// of its own.
-    pub(crate) fn shares_gpus(&self) -> Option<PathBuf> {
+    /// The folder of the runs that may share a run's GPUs. Absent with one slot, or where each slot has its own GPUs.
+    pub(crate) fn gpu_sharers(&self) -> Option<PathBuf> {
         let layout = self.journal.layout.as_ref()?;
         (layout.slots > 1 && layout.gpus.is_none()).then(|| self.folder.runs())
     }

@@ -90,7 +90,7 @@ impl Interrupts {
     /// Returns the strongest request so far, from signals and `ar stop`. If it is stronger than `told`, notes it in the
     /// store.
     pub(crate) fn hear(&self, store: &mut Store, told: Interrupt) -> Interrupt {
-        let request = store.folder.hear_stop_request();
+        let request = store.folder.receive_stop_request();
         if let Some(when) = request {
             self.ask(when.into());
         }
@@ -116,7 +116,7 @@ impl Interrupts {
 
     /// Returns the stop reason of a loop that was asked to stop.
     pub(crate) fn reason(&self, folder: &SessionFolder) -> StopReason {
-        let requested = folder.heard_stop().is_some_and(|when| self.asked() == when.into());
+        let requested = folder.received_stop().is_some_and(|when| self.asked() == when.into());
         match !requested && self.terminated.load(Ordering::Relaxed) {
             true => StopReason::Terminated,
             false => StopReason::Interrupted { requested },

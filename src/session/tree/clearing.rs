@@ -319,9 +319,9 @@ impl Workspace {
         Ok(self.repo.working_tree.adopt_index(staged)?)
     }
 
-    /// Returns the failure if `who`, the run or a guard, changed protected files or put something in their place. Files that
+    /// Restores protected files that `who`, the run or a guard, changed or shadowed, and returns that as a failure. Files that
     /// the baseline's run creates count as the user's own.
-    pub(crate) fn protected_changed(
+    pub(crate) fn restore_protected(
         &mut self,
         store: &mut Store,
         id: ExperimentId,
@@ -344,10 +344,10 @@ impl Workspace {
         } else {
             let (taken, moved) = self.clear_shadows(store, id, commit, |_| true)?;
             note_moved(store, moved, "Python would import it instead of a protected file");
-            let made = |(path, module): &(PathBuf, PathBuf)| {
+            let shadows = |(path, module): &(PathBuf, PathBuf)| {
                 format!("{who} made {}, which takes the place of {}", path.display(), module.display())
             };
-            lines.extend(taken.iter().map(made));
+            lines.extend(taken.iter().map(shadows));
         }
         Ok((!lines.is_empty()).then(|| Failure::new(FailureClass::Protected, lines.join("\n"))))
     }

@@ -275,7 +275,7 @@ impl Session<'_> {
 
 /// The reason to stop driving the session by `ar try`, if there is one.
 fn ended_by_hand(store: &Store) -> Option<StopReason> {
-    if store.folder.heard_stop().is_some() {
+    if store.folder.received_stop().is_some() {
         return Some(StopReason::Interrupted { requested: true });
     }
     at_cap(store)

@@ -120,8 +120,8 @@ macro_rules! table {
             $(pub(super) fn $term() -> $held { or_default!($($default)?) })*
         }
 
-        /// What ends a run or a call before its time limit, how long a file may get, and what ends the session whatever the night
-        /// has left; nothing by default.
+        /// Optional limits: those that end a run or a call before its time limit, that on the length of a file, and those that
+        /// end the session before the night.
         #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
         #[serde(default)]
         #[expect(missing_docs, reason = "their help says what they are")]

@@ -96,8 +96,7 @@ impl Contract {
         ALL.iter().any(|setting| setting.ends_loop && is_set((setting.stored)(self)))
     }
 
-    /// The terms that decide what is kept, each with its name and in words. They hold for the whole session; budgets, caps,
-    /// deadlines, the agent and the reviewer, who takes no part in the measurement, may change.
+    /// The terms that decide what is kept. They hold for the whole session; limits, agent and reviewer may change.
     pub fn fixed_terms(&self) -> Vec<FixedTerm> {
         let term = |name, flag, text| FixedTerm { name, flag, text };
         let direction = self.metric.direction.to_string();

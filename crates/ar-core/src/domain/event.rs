@@ -153,8 +153,8 @@ pub struct Reached {
 const TRIED: usize = 20;
 
 impl StopReason {
-    /// The reason of a rule: whether the session is done as asked, what was compared, and the end of a sentence that begins
-    /// with `stopped:`.
+    /// The reason of a rule. `is_done` says that the session ended as asked, `numbers` were compared, and `text` follows
+    /// `stopped:`.
     pub fn reached(rule: Bound, is_done: bool, numbers: Value, text: String) -> StopReason {
         let numbers = numbers.as_object().cloned().unwrap_or_default();
         StopReason::Reached(Reached { rule, numbers, text, is_done })

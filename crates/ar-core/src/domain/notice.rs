@@ -175,7 +175,7 @@ pub enum Notice {
     BaselineTainted { runs: u32, who: String },
     #[error("exempted tracked files that the baseline's run changed itself: {}{}", list(.0), stale_lock_clause(.0))]
     ExemptChanged(Vec<PathBuf>),
-    #[error("{} {}", best(*.id), runs(now, *excused))]
+    #[error("{} {}", best(*.id), rerun_text(now, *excused))]
     BestRuns { id: ExperimentId, now: String, excused: bool },
     #[error("{} now has {now}, recorded {then}: {distance}, where repeats differ by {spread} at most", best(*.id))]
     BestDiffers { id: ExperimentId, now: String, then: String, distance: String, spread: String },
@@ -301,8 +301,8 @@ fn best(id: ExperimentId) -> String {
     format!("{}, so far the best,", experiment_name(id))
 }
 
-/// Describes what it means for the crashes before that the best experiment runs; `excused` if it failed meanwhile too.
-fn runs(now: &str, excused: bool) -> String {
+/// The conclusion for recent crashes when the best experiment runs; `excused` if it failed in between.
+fn rerun_text(now: &str, excused: bool) -> String {
     match excused {
         true => format!("runs again ({now}): what crashed meanwhile may be tried once more"),
         false => format!("still runs ({now}): the crashes are the changes' own"),

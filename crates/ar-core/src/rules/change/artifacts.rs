@@ -104,8 +104,8 @@ pub struct ExperimentArtifacts {
     pub is_best: bool,
 }
 
-/// Returns the experiments whose artifacts to delete so that the rest fits, of all in the order of recording. The best one
-/// always keeps its own; then the newest do, up to the first that does not fit.
+/// Returns the experiments whose artifacts to delete so that the rest fits. `all` is in the order of recording. The best
+/// experiment keeps its artifacts, and so do the newest ones up to the first that does not fit.
 pub fn artifacts_to_drop(all: &[ExperimentArtifacts], limit: SizeLimit) -> Vec<ExperimentId> {
     let SizeLimit::Bytes(limit) = limit else { return Vec::new() };
     let (best, others): (Vec<&ExperimentArtifacts>, Vec<_>) = all.iter().rev().partition(|artifacts| artifacts.is_best);

@@ -158,8 +158,7 @@ impl FileTerms {
         self.scope.as_ref().is_none_or(|scope| scope.is_match(path))
     }
 
-    /// Returns whether a file is protected. Files named by `--protect` always are. The defaults are unless the scope
-    /// names them.
+    /// Returns whether a file is protected: by `--protect`, or by default where the scope does not name it.
     pub fn protects(&self, path: &Path) -> bool {
         let by_default = || {
             EVALUATION.iter().any(|name| path == Path::new(name))

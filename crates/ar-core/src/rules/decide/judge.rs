@@ -117,9 +117,9 @@ pub fn axes_without_number<'a>(contract: &'a Contract, failure: Option<&Failure>
     names.filter(|name| metrics.get(name).is_none()).collect()
 }
 
-/// What a program says that a wall keeps from its work: errors of the kernel for a read-only mount and for a rename across
-/// mounts, and what setuid programs such as `sudo` and Apptainer say behind one.
-const WORDS_OF_WALLS: [&str; 5] = [
+/// Messages of programs that a wall stops: the kernel's errors for a read-only mount and for a rename across mounts, and
+/// those of setuid programs such as `sudo` and Apptainer.
+const WALL_MESSAGES: [&str; 5] = [
     "Read-only file system",
     "Invalid cross-device link",
     "effective uid is not 0",
@@ -129,7 +129,7 @@ const WORDS_OF_WALLS: [&str; 5] = [
 
 /// Returns whether what a failed run said last may come from its wall.
 fn may_be_of_wall(excerpt: &str) -> bool {
-    WORDS_OF_WALLS.iter().any(|words| excerpt.contains(words))
+    WALL_MESSAGES.iter().any(|message| excerpt.contains(message))
 }
 
 /// The verdict on experiment `id`, whose change has this size, and the limits that count against it.

@@ -293,16 +293,17 @@ impl Line {
         cars
     }
 
+    /// Removes a winner, wherever it waits.
     fn take(&mut self, id: ExperimentId) -> Option<Car> {
-        let riding = self.groups.iter_mut().find_map(|group| {
+        let in_group = self.groups.iter_mut().find_map(|group| {
             let car = take(&mut group.cars, id)?;
-            // The rest is another tree.
+            // Without this car, the merged tree differs from the tested one.
             group.tested = None;
             Some(car)
         });
         self.groups.retain(|group| !group.cars.is_empty());
         let places = [&mut self.waiting, &mut self.asking, &mut self.alone];
-        riding.or_else(|| places.into_iter().find_map(|place| take(place, id)))
+        in_group.or_else(|| places.into_iter().find_map(|place| take(place, id)))
     }
 }
 

@@ -164,7 +164,7 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
 struct Mounts(BTreeMap<PathBuf, Mount>);
 
 impl Mounts {
-    /// Adds one, in place of an earlier one at the same path, if there is such a place.
+    /// Adds a mount or replaces the one at its path. Ignores relative paths.
     fn add(&mut self, path: &Path, access: Access) {
         if !path.is_absolute() {
             return;
