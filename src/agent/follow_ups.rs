@@ -8,7 +8,7 @@ use super::prompt_sections::{IN_PROMPT, Memories};
 use crate::domain::{
     Contract, Directive, LastCall, Record, Role, RoleProposal, bytes_text, count_of, cut, duration_text,
 };
-use crate::rules::{Again, FIXES, LARGEST_ADDED, ReworkTask, again, is_research};
+use crate::rules::{FIXES, LARGEST_ADDED, ReworkCall, ReworkTask, is_research, next_rework};
 
 /// The number of lines from the end of a log in the prompt.
 pub const LOG_LINES: usize = 50;
@@ -45,9 +45,9 @@ pub fn failure_text(contract: &Contract, record: &Record) -> Option<String> {
     if is_driven && !texts.advice_at_last.is_empty() {
         return Some(texts.advice_at_last.to_owned());
     }
-    let often = match again(record.failure.as_ref(), &record.versions) {
-        Some(Again { time, limit, .. }) if time == limit => "once more".to_owned(),
-        Some(Again { time, limit, .. }) => format!("at most {} times", limit - time + 1),
+    let often = match next_rework(record.failure.as_ref(), &record.versions) {
+        Some(ReworkCall { time, limit, .. }) if time == limit => "once more".to_owned(),
+        Some(ReworkCall { time, limit, .. }) => format!("at most {} times", limit - time + 1),
         None if texts.advice.contains("{often}") => {
             return Some("It failed a guard after all the reworks allowed for it: drop this idea.".into());
         }
@@ -79,14 +79,14 @@ pub struct ReworkedExperiment<'a> {
     /// Its record if it ended now.
     pub draft: &'a Record,
     /// The reason for calling the agent again.
-    pub again: Again,
+    pub rework: ReworkCall,
     /// The end of the log that shows the failure.
     pub log: &'a str,
 }
 
 /// The task for an experiment for which the agent is called again.
 pub(super) fn rework_text(reworked: &ReworkedExperiment<'_>) -> String {
-    let ReworkedExperiment { draft, again: Again { task, time, limit }, log } = reworked;
+    let ReworkedExperiment { draft, rework: ReworkCall { task, time, limit }, log } = reworked;
     let what = match task {
         ReworkTask::Fix => "Fix this mistake, and nothing else: the idea stays the same.",
         ReworkTask::Mend => {

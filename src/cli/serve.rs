@@ -59,17 +59,17 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, CliError> {
             false => None,
         };
         let listener = listen(args.bind, args.port).await?;
-        let door =
-            Door::new(args.bind).map_err(|error| CliError::new(format!("cannot make a token: {error}"), None))?;
+        let access =
+            Access::new(args.bind).map_err(|error| CliError::new(format!("cannot make a token: {error}"), None))?;
         let port = listener.local_addr().map_err(|error| CliError::new(error, None))?.port();
         let sessions = args.sessions.into_iter().chain(args.tag).collect();
-        let desk = Desk::open(dir, sessions, clock).map_err(|error| CliError::new(error, None))?;
-        output::line(&door.url(port));
+        let reader = ReaderThread::open(dir, sessions, clock).map_err(|error| CliError::new(error, None))?;
+        output::line(&access.url(port));
         if !args.bind.is_loopback() {
             output::note("note: the page is not encrypted; anyone on the way can read it, and its token");
         }
         tokio::select! {
-            () = serve(listener, door, desk) => {}
+            () = serve(listener, access, reader) => {}
             _ = int.recv() => {}
             _ = term.recv() => {}
             _ = async { match &mut hangup { Some(hangup) => hangup.recv().await, None => pending().await } } => {}
@@ -107,13 +107,13 @@ pub(super) enum Ask {
 type Answer = Result<String, String>;
 
 /// Where questions are handed in.
-pub(super) struct Desk {
+pub(super) struct ReaderThread {
     asks: mpsc::Sender<(Ask, oneshot::Sender<Answer>)>,
 }
 
-impl Desk {
+impl ReaderThread {
     /// Starts to read these sessions of the repository that `dir` is in, or the one that a command without a name means.
-    pub(super) fn open(dir: PathBuf, named: Vec<Tag>, clock: Clock) -> io::Result<Desk> {
+    pub(super) fn open(dir: PathBuf, named: Vec<Tag>, clock: Clock) -> io::Result<ReaderThread> {
         let (asks, mut asked) = mpsc::channel::<(Ask, oneshot::Sender<Answer>)>(WAITING);
         thread::Builder::new().name("sessions".into()).spawn(move || {
             let repo = Repo::discover(&dir);
@@ -124,7 +124,7 @@ impl Desk {
                 let _ = answer.send(reader.as_mut().map_err(|why| why.clone()).and_then(|reader| reader.answer(&ask)));
             }
         })?;
-        Ok(Desk { asks })
+        Ok(ReaderThread { asks })
     }
 
     /// Answers a question with a part of the page, or a sentence; `None` if too many wait.
@@ -141,31 +141,35 @@ impl Desk {
 
 /// What decides whether a report of a session would say something else.
 #[derive(Clone)]
-struct Basis {
+struct ReportKey {
     history: Arc<History>,
     is_owned: bool,
     ended: Option<String>,
 }
 
-impl Basis {
-    fn of(status: &SessionStatus) -> Basis {
-        Basis { history: Arc::clone(&status.history), is_owned: status.owner.is_some(), ended: status.ended.clone() }
+impl ReportKey {
+    fn of(status: &SessionStatus) -> ReportKey {
+        ReportKey {
+            history: Arc::clone(&status.history),
+            is_owned: status.owner.is_some(),
+            ended: status.ended.clone(),
+        }
     }
 
-    fn is_same(&self, other: &Basis) -> bool {
+    fn is_same(&self, other: &ReportKey) -> bool {
         Arc::ptr_eq(&self.history, &other.history) && self.is_owned == other.is_owned && self.ended == other.ended
     }
 }
 
 /// A session that is looked at again and again.
-struct Watched<'a> {
+struct WatchedSession<'a> {
     watcher: StatusWatcher<'a>,
     /// What was seen last, or why nothing was.
-    seen: Result<Sight, String>,
-    report: Option<(Basis, Report)>,
+    seen: Result<SessionSnapshot, String>,
+    report: Option<(ReportKey, Report)>,
 }
 
-struct Sight {
+struct SessionSnapshot {
     status: SessionStatus,
     log: Vec<String>,
     escalation: Option<String>,
@@ -176,11 +180,11 @@ struct Reader<'a> {
     dir: &'a Path,
     named: Vec<Tag>,
     clock: Clock,
-    watched: BTreeMap<Tag, Watched<'a>>,
+    watched: BTreeMap<Tag, WatchedSession<'a>>,
     /// The sessions that are shown, or why there are none.
     shown: Result<Vec<Tag>, String>,
     /// What the reports were made of when [`course`](Self::course) was counted last.
-    bases: Vec<(Tag, Basis)>,
+    report_keys: Vec<(Tag, ReportKey)>,
     course: u64,
     looked: Option<Instant>,
 }
@@ -195,7 +199,7 @@ impl<'a> Reader<'a> {
             clock,
             watched: BTreeMap::new(),
             shown,
-            bases: Vec::new(),
+            report_keys: Vec::new(),
             course: 0,
             looked: None,
         }
@@ -218,23 +222,26 @@ impl<'a> Reader<'a> {
         self.shown = self.tags();
         let tags = self.shown.clone().unwrap_or_default();
         self.watched.retain(|tag, _| tags.contains(tag));
-        let mut bases = Vec::new();
+        let mut report_keys = Vec::new();
         for tag in tags {
-            let watched = self.watched.entry(tag.clone()).or_insert_with(|| Watched {
+            let watched = self.watched.entry(tag.clone()).or_insert_with(|| WatchedSession {
                 watcher: StatusWatcher::new(self.repo, tag.clone(), self.clock),
                 seen: Err(String::new()),
                 report: None,
             });
             watched.look();
-            if let Ok(sight) = &watched.seen {
-                bases.push((tag, Basis::of(&sight.status)));
+            if let Ok(snapshot) = &watched.seen {
+                report_keys.push((tag, ReportKey::of(&snapshot.status)));
             }
         }
-        let is_same = bases.len() == self.bases.len()
-            && bases.iter().zip(&self.bases).all(|((tag, one), (known, other))| tag == known && one.is_same(other));
+        let is_same = report_keys.len() == self.report_keys.len()
+            && report_keys
+                .iter()
+                .zip(&self.report_keys)
+                .all(|((tag, one), (known, other))| tag == known && one.is_same(other));
         if !is_same {
             self.course += 1;
-            self.bases = bases;
+            self.report_keys = report_keys;
         }
     }
 
@@ -260,7 +267,7 @@ impl<'a> Reader<'a> {
                 name,
                 found: match &watched.seen {
                     Err(why) => LivePart::Waiting(why),
-                    Ok(Sight { status, log, escalation }) => {
+                    Ok(SessionSnapshot { status, log, escalation }) => {
                         LivePart::Seen { status, log, escalation: escalation.as_deref() }
                     }
                 },
@@ -272,7 +279,7 @@ impl<'a> Reader<'a> {
         live_now(&sessions, &guardians, self.course)
     }
 
-    fn watched_in_order(&self) -> impl Iterator<Item = (&Tag, &Watched<'a>)> {
+    fn watched_in_order(&self) -> impl Iterator<Item = (&Tag, &WatchedSession<'a>)> {
         self.shown.iter().flatten().filter_map(|tag| Some((tag, self.watched.get(tag)?)))
     }
 
@@ -308,7 +315,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Watched<'_> {
+impl WatchedSession<'_> {
     fn look(&mut self) {
         if !self.watcher.is_there() {
             self.report = None;
@@ -321,22 +328,22 @@ impl Watched<'_> {
                 let log = status.log.as_ref().map(|log| self.watcher.last_lines(log)).unwrap_or_default();
                 let escalation = status.report.as_ref().and_then(|path| read_at_most(path, REPORT).ok());
                 let escalation = escalation.map(|text| String::from_utf8_lossy(&text).into_owned());
-                Ok(Sight { status, log, escalation })
+                Ok(SessionSnapshot { status, log, escalation })
             }
         };
     }
 
     /// Makes the report anew where it would say something else.
     fn report(&mut self, dir: &Path, tag: &Tag) -> Result<(), SessionError> {
-        let Ok(Sight { status, .. }) = &self.seen else { return Ok(()) };
-        let basis = Basis::of(status);
-        if self.report.as_ref().is_some_and(|(known, _)| known.is_same(&basis)) {
+        let Ok(SessionSnapshot { status, .. }) = &self.seen else { return Ok(()) };
+        let key = ReportKey::of(status);
+        if self.report.as_ref().is_some_and(|(known, _)| known.is_same(&key)) {
             return Ok(());
         }
         let view = SessionView::open(dir, Some(tag.clone()))?;
         // One that is only being opened has nothing to report.
         self.report = match view.report() {
-            Ok(report) => Some((basis, report.with_verified(&view.history))),
+            Ok(report) => Some((key, report.with_verified(&view.history))),
             Err(SessionError::NoSession { .. }) => None,
             Err(error) => return Err(error),
         };
@@ -349,7 +356,7 @@ const TOKEN: usize = 24;
 
 /// What a request must have to get an answer.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct Access {
     token: String,
     bound: IpAddr,
 }
@@ -363,12 +370,12 @@ pub(super) struct Knock<'a> {
     pub(super) query: &'a str,
 }
 
-impl Door {
+impl Access {
     /// Makes a new token for a server at this address.
-    pub(super) fn new(bound: IpAddr) -> Result<Door, getrandom::Error> {
+    pub(super) fn new(bound: IpAddr) -> Result<Access, getrandom::Error> {
         let mut bytes = [0; TOKEN];
         getrandom::fill(&mut bytes)?;
-        Ok(Door { token: bytes.iter().map(|byte| format!("{byte:02x}")).collect(), bound })
+        Ok(Access { token: bytes.iter().map(|byte| format!("{byte:02x}")).collect(), bound })
     }
 
     /// The address to open. A server at all addresses is named by the one of this machine itself.
@@ -441,16 +448,16 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// What all connections share.
 struct PageServer {
-    door: Door,
-    desk: Desk,
+    access: Access,
+    reader: ReaderThread,
     page: String,
     policy: HeaderValue,
 }
 
 /// Answers requests for ever.
-pub(super) async fn serve(listener: TcpListener, door: Door, desk: Desk) {
+pub(super) async fn serve(listener: TcpListener, access: Access, reader: ReaderThread) {
     let policy = HeaderValue::try_from(live_policy()).unwrap_or(HeaderValue::from_static("default-src 'none'"));
-    let server = Arc::new(PageServer { door, desk, page: live_page(), policy });
+    let server = Arc::new(PageServer { access, reader, page: live_page(), policy });
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -505,7 +512,7 @@ impl PageServer {
         let named = request.headers().get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
         let hosts: Vec<&str> = named.chain(request.uri().authority().map(|authority| authority.as_str())).collect();
         let query = request.uri().query().unwrap_or_default();
-        self.door.refuse(Knock { method: request.method(), hosts: &hosts, query })
+        self.access.refuse(Knock { method: request.method(), hosts: &hosts, query })
     }
 
     async fn found(&self, request: &Request<Incoming>) -> (StatusCode, String) {
@@ -518,7 +525,7 @@ impl PageServer {
             "/experiment" => Ask::Experiment { session, id: parameter(query, "id").unwrap_or_default() },
             _ => return (StatusCode::NOT_FOUND, "nothing is here\n".to_owned()),
         };
-        match self.desk.ask(ask).await {
+        match self.reader.ask(ask).await {
             Some(Ok(body)) => (StatusCode::OK, body),
             Some(Err(why)) => (StatusCode::NOT_FOUND, why + "\n"),
             None => (StatusCode::SERVICE_UNAVAILABLE, "too many requests at once\n".to_owned()),
@@ -546,18 +553,18 @@ impl PageServer {
 mod tests {
     use super::*;
 
-    fn door(bound: &str) -> Door {
-        Door { token: "abc123".into(), bound: bound.parse().unwrap() }
+    fn access(bound: &str) -> Access {
+        Access { token: "abc123".into(), bound: bound.parse().unwrap() }
     }
 
-    fn status(door: &Door, method: &Method, hosts: &[&str], query: &str) -> u16 {
-        door.refuse(Knock { method, hosts, query }).map_or(200, |(status, _)| status.as_u16())
+    fn status(access: &Access, method: &Method, hosts: &[&str], query: &str) -> u16 {
+        access.refuse(Knock { method, hosts, query }).map_or(200, |(status, _)| status.as_u16())
     }
 
     #[test]
     fn the_token_opens_and_nothing_like_it() {
-        let door = door("127.0.0.1");
-        let status = |query| status(&door, &Method::GET, &["127.0.0.1:8765"], query);
+        let access = access("127.0.0.1");
+        let status = |query| status(&access, &Method::GET, &["127.0.0.1:8765"], query);
         assert_eq!(status("token=abc123"), 200);
         assert_eq!(status("session=t&token=abc12%33"), 200);
         for query in ["", "token=", "token=abc124", "token=abc12", "token=abc1234", "Token=abc123", "token=ABC123"] {
@@ -567,7 +574,7 @@ mod tests {
 
     #[test]
     fn only_names_that_need_no_name_server_lead_here() {
-        let at = |bound, host: &str| status(&door(bound), &Method::GET, &[host], "token=abc123");
+        let at = |bound, host: &str| status(&access(bound), &Method::GET, &[host], "token=abc123");
         for host in ["localhost", "LOCALHOST:1", "127.0.0.1:9999", "[::1]:80", "127.8.8.8"] {
             assert_eq!(at("127.0.0.1", host), 200, "{host}");
         }
@@ -582,18 +589,18 @@ mod tests {
         );
         assert_eq!([at("0.0.0.0", "10.0.0.7:8765"), at("0.0.0.0", "box")], [200, 403]);
         let two = ["localhost", "evil.example"];
-        assert_eq!(status(&door("127.0.0.1"), &Method::GET, &two, "token=abc123"), 403);
-        assert_eq!(status(&door("127.0.0.1"), &Method::GET, &[], "token=abc123"), 403);
+        assert_eq!(status(&access("127.0.0.1"), &Method::GET, &two, "token=abc123"), 403);
+        assert_eq!(status(&access("127.0.0.1"), &Method::GET, &[], "token=abc123"), 403);
     }
 
     #[test]
     fn only_reading_is_allowed_and_tokens_are_long_and_new() {
-        let door = door("127.0.0.1");
+        let access = access("127.0.0.1");
         for (method, expected) in [(Method::HEAD, 200), (Method::POST, 405), (Method::PUT, 405), (Method::OPTIONS, 405)]
         {
-            assert_eq!(status(&door, &method, &["localhost"], "token=abc123"), expected);
+            assert_eq!(status(&access, &method, &["localhost"], "token=abc123"), expected);
         }
-        let new = || Door::new("::1".parse().unwrap()).unwrap();
+        let new = || Access::new("::1".parse().unwrap()).unwrap();
         assert!(new().token.len() >= 32 && new().token != new().token);
         assert!(new().url(7).starts_with("http://[::1]:7/?token="));
     }

@@ -18,7 +18,7 @@ use super::socket::Socket;
 use super::{ExecError, Exit, Job, SHIM_ARGUMENT, Started, Ticket};
 use crate::crash;
 use crate::domain::Cluster;
-use crate::fs::{GLANCE, if_exists, lock_within, make_folder, move_odd_away, open_regular, standing};
+use crate::fs::{GLANCE, if_exists, lock_within, make_folder, move_irregular_away, open_regular, retry_if_removed};
 use crate::rules::RunFound;
 use crate::state::{further_runs, read_json, write_json, write_json_unsynced};
 
@@ -128,7 +128,7 @@ impl Executor {
         }
         let job = Job { ticket: Some(Ticket::new(queue.cluster(), &job)), ..job };
         let failed = |source| ExecError::File { path: job.folder.clone(), source };
-        standing(&job.folder, || {
+        retry_if_removed(&job.folder, || {
             make_folder(&job.folder)?;
             for stale in [&files.started, &files.exit] {
                 if_exists(fs::remove_file(stale))?;
@@ -395,10 +395,10 @@ fn prepare(job: &Job, files: &JobFiles) -> Result<Prepared, ExecError> {
 pub(super) fn open_log(path: &Path) -> io::Result<File> {
     // The shim would write through what another process put there.
     let open = || {
-        move_odd_away(path)?;
+        move_irregular_away(path)?;
         File::options().create(true).read(true).append(true).open(path)
     };
-    standing(path, open)
+    retry_if_removed(path, open)
 }
 
 /// Starts the shim of a job, which finds its end of the socket as standard input, the locked lock file as standard output,

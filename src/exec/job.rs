@@ -17,8 +17,8 @@ use super::opens::Uses;
 use super::{ExecError, SHIM_ARGUMENT, gpu};
 use crate::domain::{FORMAT_VERSION, GpuOther, Space, WallKind, is_none};
 use crate::fs::{
-    FileStamp, free_name, is_odd, make_folder, move_away, move_no_folder_away, move_odd_away, open_regular,
-    read_at_most, standing,
+    FileStamp, free_name, is_irregular, make_folder, move_away, move_irregular_away, move_no_folder_away, open_regular,
+    read_at_most, retry_if_removed,
 };
 use crate::rules::{GPU_MASKS, Silence, Wall};
 use crate::state::{read_json, write_json, write_json_unsynced};
@@ -404,7 +404,7 @@ impl<'a> JobFolder<'a> {
     }
 
     /// Writes the log again where its name is missing or leads to something else, which is retained beside it.
-    pub(super) fn put_log_back(&mut self) -> Result<(), ExecError> {
+    pub(super) fn restore_log(&mut self) -> Result<(), ExecError> {
         let path = &self.job.log;
         let log = &mut self.log;
         let restore = |log: &mut File| {
@@ -416,7 +416,7 @@ impl<'a> JobFolder<'a> {
             log.rewind()?;
             io::copy(log, &mut File::create_new(path)?).map(drop)
         };
-        standing(path, || restore(log)).map_err(|source| ExecError::File { path: self.job.log.clone(), source })
+        retry_if_removed(path, || restore(log)).map_err(|source| ExecError::File { path: self.job.log.clone(), source })
     }
 
     /// Restores what was deleted, so that the job can still be found and waited for. Returns whether the folder is this
@@ -425,7 +425,7 @@ impl<'a> JobFolder<'a> {
         let path = lock_path(&self.job.folder);
         let failed = |source| ExecError::File { path: path.clone(), source };
         move_no_folder_away(&self.job.folder).map_err(failed)?;
-        if is_odd(&path) {
+        if is_irregular(&path) {
             move_away(&path).map_err(failed)?;
         }
         match fs::metadata(&path) {
@@ -462,7 +462,7 @@ fn restore(path: &Path, content: &impl Serialize) -> Result<(), ExecError> {
     if path.is_file() {
         return Ok(());
     }
-    move_odd_away(path).map_err(|source| ExecError::File { path: path.to_owned(), source })?;
+    move_irregular_away(path).map_err(|source| ExecError::File { path: path.to_owned(), source })?;
     Ok(write_json(path, content)?)
 }
 

@@ -33,7 +33,7 @@ use super::wall::{Building, last_line};
 use super::{Answer, ExecError, Exit, Job, Started, Ticket};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
-use crate::fs::{Unsynced, in_writable_folder, is_disk_full, is_odd, is_shared, move_odd_away, remove_all};
+use crate::fs::{Unsynced, in_writable_folder, is_disk_full, is_irregular, is_shared, move_irregular_away, remove_all};
 use crate::rules::{CACHED, GPU_MASKS, PORT, port_of, too_little_space};
 use crate::state::{read_json, write_json, write_json_after, write_json_unsynced};
 use crate::unix;
@@ -248,10 +248,10 @@ fn execute(
     // The process that started the job reads it here if the folder is deleted again and again.
     let _ = serde_json::to_writer(io::stderr(), &exit).map(|()| writeln!(io::stderr()));
     if is_current() && place.keep()? {
-        place.put_log_back()?;
+        place.restore_log()?;
         // Another process wrote what exists by now.
         let removed =
-            in_writable_folder(&files.exit, || move_odd_away(&files.exit)).and_then(|_| remove_all(&files.exit));
+            in_writable_folder(&files.exit, || move_irregular_away(&files.exit)).and_then(|_| remove_all(&files.exit));
         if job.wall.is_some() && removed.is_ok() {
             place.allow_exit();
         }
@@ -261,7 +261,7 @@ fn execute(
         } else {
             // The log lasts before `exit.json` calls it complete.
             let mut unsynced = Unsynced::default();
-            if !is_odd(&job.log) {
+            if !is_irregular(&job.log) {
                 unsynced.add(&job.log);
             }
             write_json_after(unsynced, &files.exit, &exit)?;

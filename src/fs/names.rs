@@ -36,7 +36,7 @@ pub fn move_command(path: &Path, suffix: &str) -> String {
 
 /// Moves what stands at `path` and is no regular file, or has a second name by which it is written through, to a free name
 /// beside it, which it gives; nothing when there is nothing of that kind.
-pub fn move_odd_away(path: &Path) -> io::Result<Option<PathBuf>> {
+pub fn move_irregular_away(path: &Path) -> io::Result<Option<PathBuf>> {
     match fs::symlink_metadata(path) {
         Ok(there) if !there.is_file() || there.nlink() > 1 => {}
         _ => return Ok(None),
@@ -44,7 +44,7 @@ pub fn move_odd_away(path: &Path) -> io::Result<Option<PathBuf>> {
     move_away(path).map(Some)
 }
 
-/// Moves what stands in the place of a folder and is none, a link among them, as [`move_odd_away`] does.
+/// Moves what stands in the place of a folder and is none, a link among them, as [`move_irregular_away`] does.
 pub fn move_no_folder_away(path: &Path) -> io::Result<Option<PathBuf>> {
     match fs::symlink_metadata(path) {
         Ok(there) if !there.is_dir() => move_away(path).map(Some),

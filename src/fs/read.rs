@@ -67,7 +67,7 @@ pub fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Returns whether `path`, or the target of a link there, exists but is not a regular file: a folder, a FIFO or a device.
-pub fn is_odd(path: &Path) -> bool {
+pub fn is_irregular(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| !there.is_file())
 }
 

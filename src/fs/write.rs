@@ -69,7 +69,7 @@ fn replace(folder: &Path, path: &Path, content: &[u8], durably: Option<Unsynced>
         if durably.is_some() { File::open(folder_of(path))?.sync_all() } else { Ok(()) }
     };
     // The temporary file is in `folder`, which may be deleted as well.
-    standing(path, || standing(&folder.join(TEMPORARY), write)).map_err(failed("write", path))
+    retry_if_removed(path, || retry_if_removed(&folder.join(TEMPORARY), write)).map_err(failed("write", path))
 }
 
 /// Creates a folder with those above it that are not there, and syncs each folder that got a new one.
@@ -79,7 +79,7 @@ pub fn create_folder(path: &Path) -> Result<(), FileError> {
         make_folder(path)?;
         missing.iter().rev().filter_map(|folder| folder.parent()).try_for_each(|parent| File::open(parent)?.sync_all())
     };
-    standing(path, create).map_err(failed("create", path))
+    retry_if_removed(path, create).map_err(failed("create", path))
 }
 
 /// Removes what a killed process left of the files that it was about to replace. What has such a name and is no file is not
@@ -127,7 +127,7 @@ pub fn append(path: &Path, line: &str) -> Result<File, FileError> {
         crash::point("state.line_appended");
         Ok(file)
     };
-    standing(path, append).map_err(failed("append to", path))
+    retry_if_removed(path, append).map_err(failed("append to", path))
 }
 
 /// Files and folders to be synced before the next step that rests on them.
@@ -167,7 +167,7 @@ const PAUSES: [u64; 12] = [0, 1, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600];
 
 /// Runs `write`, which writes to `path`. If the folder of `path` was deleted, recreates it and retries. Does this only below
 /// `.autoresearch`: elsewhere a missing folder is the caller's mistake.
-pub fn standing<T>(path: &Path, mut write: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub fn retry_if_removed<T>(path: &Path, mut write: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for pause in PAUSES {
         match write() {
             Err(error) if was_deleted(path, &error) && is_below_sessions(path) => {}
@@ -184,7 +184,7 @@ pub fn standing<T>(path: &Path, mut write: impl FnMut() -> io::Result<T>) -> io:
 
 /// Creates a folder with those above it that are not there.
 pub fn make_folder(path: &Path) -> io::Result<()> {
-    standing(path, || fs::create_dir_all(path))
+    retry_if_removed(path, || fs::create_dir_all(path))
 }
 
 /// Returns whether a file or folder was deleted during an attempt. A folder deleted while it is created can look like
@@ -272,7 +272,7 @@ mod tests {
         let sessions = root.path().join(OWN_FOLDER);
         let path = sessions.join("t/logs/work.jsonl");
         let mut deletions = 3;
-        let written = standing(&path, || {
+        let written = retry_if_removed(&path, || {
             if deletions > 0 {
                 deletions -= 1;
                 let _ = remove_dir_all(&sessions);

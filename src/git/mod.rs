@@ -41,6 +41,6 @@ pub use refs::{BrokenRef, Head, HeadTarget, Notes, PreparedRecord, Refs};
 pub use repo::{CallCommits, CallGit, KeptTree, LinkedEntry, LockFile, Oddity, Operation, Repo, TreeState};
 pub use settings::{SettingEffect, WatchedSettings};
 pub use working_tree::{
-    Changes, FilterSettings, LeftOut, Look, PinnedFilters, Proposal, PutBack, Restored, SaveAs, Saved, TooLarge,
-    TreeStamps, Untracked, WhyLeftOut, WorkingTree, names_attributes,
+    Changes, FilterSettings, LeftOut, MissingFiles, PinnedFilters, Proposal, Restored, SaveAs, Saved, TooLarge,
+    TreeStamps, Untracked, WhyLeftOut, WorkingTree, WorktreeSnapshot, names_attributes,
 };

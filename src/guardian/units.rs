@@ -10,7 +10,7 @@ use std::{env, io};
 
 use super::resident::{in_shell, quoted, wanted_file};
 use crate::domain::{duration_text, shell_word};
-use crate::fs::{FileError, failed, move_odd_away};
+use crate::fs::{FileError, failed, move_irregular_away};
 use crate::session::ErrorKind;
 use crate::state;
 use crate::state::{StateError, user_folder};
@@ -295,7 +295,7 @@ pub(super) fn without_own_variables(command: &mut Command) -> &mut Command {
 /// Has a command read nothing, and write to a new file; nowhere if that cannot be made, as a full disk stops no guard. What
 /// is no file in its place is moved away: whoever opens a pipe waits for a reader, and a link leads to somebody's file.
 pub(super) fn log_to(command: &mut Command, path: &Path) {
-    let _ = move_odd_away(path);
+    let _ = move_irregular_away(path);
     let mut new = File::options();
     new.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
     let log = new.open(path).and_then(|log| Ok((log.try_clone()?, log)));

@@ -129,7 +129,7 @@ impl LedgerFile {
         }
         let Some(format) = self.format_of(held.text.as_bytes())? else { return Ok(None) };
         let is_relinked = fs::read_link(self.path()).ok() != held.link;
-        let mut aside = if is_relinked { self.move_away(held.link.as_deref())? } else { self.move_odd_away()? };
+        let mut aside = if is_relinked { self.move_away(held.link.as_deref())? } else { self.move_irregular_away()? };
         let mut file = self.open_locked()?;
         let path = self.path().canonicalize().map_err(|error| self.io("find", error))?;
         let mut bytes = Vec::new();
@@ -164,7 +164,7 @@ impl LedgerFile {
     /// # Errors
     ///
     /// It cannot be moved.
-    pub fn move_odd_away(&self) -> Result<Option<PathBuf>, LedgerError> {
+    pub fn move_irregular_away(&self) -> Result<Option<PathBuf>, LedgerError> {
         match fs::metadata(self.path()) {
             Ok(meta) if !meta.is_file() || meta.len() > LARGEST => self.move_away(None),
             _ => Ok(None),

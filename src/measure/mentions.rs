@@ -43,10 +43,10 @@ impl Mention {
         let name = self.name.as_deref().unwrap_or_default();
         let mut claims = Claims::default();
         search.backwards(lines, range, |_, reading| {
-            claims.put_before(Claims::of(reading.named(name)));
+            claims.prepend(Claims::of(reading.named(name)));
             claims.are_settled() && claims.last_finite().is_some()
         });
-        claims.put_before(std::mem::take(&mut self.claims));
+        claims.prepend(std::mem::take(&mut self.claims));
         self.claims = claims;
     }
 
@@ -187,7 +187,7 @@ impl ProcessMentions {
         }
     }
 
-    fn put_before(&mut self, earlier: ProcessMentions) {
+    fn prepend(&mut self, earlier: ProcessMentions) {
         if self.last.is_none() {
             (self.last, self.is_part) = (earlier.last, earlier.is_part);
         }
@@ -247,13 +247,13 @@ impl Claims {
     }
 
     /// Takes what earlier lines say. In which order neighbours are put together does not matter.
-    pub(super) fn put_before(&mut self, earlier: Claims) {
-        self.main.put_before(earlier.main);
-        self.all.put_before(earlier.all);
+    pub(super) fn prepend(&mut self, earlier: Claims) {
+        self.main.prepend(earlier.main);
+        self.all.prepend(earlier.all);
         self.lowest = self.lowest.into_iter().chain(earlier.lowest).min();
         for (process, claim) in earlier.others {
             match self.others.iter().position(|(known, _)| *known == process) {
-                Some(at) => self.others[at].1.put_before(claim),
+                Some(at) => self.others[at].1.prepend(claim),
                 None => self.others.push((process, claim)),
             }
         }

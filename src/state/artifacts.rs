@@ -11,7 +11,7 @@ use super::{SESSIONS_FOLDER, SessionFolder, StateError, read_json, write_json_un
 use crate::crash;
 use crate::domain::{Artifact, ExperimentId, FORMAT_VERSION};
 use crate::fs::{
-    FileStamp, clone_file, create_folder, failed, if_exists, make_folder, move_no_folder_away, move_odd_away,
+    FileStamp, clone_file, create_folder, failed, if_exists, make_folder, move_irregular_away, move_no_folder_away,
     read_tail, remove_all, take_file, write_atomic,
 };
 use crate::rules::ArtifactGlobs;
@@ -51,7 +51,7 @@ impl BeforeRun {
     /// Stores it in the folder of the run.
     pub fn store(&self, run: &Path) -> Result<(), StateError> {
         let path = run.join(BEFORE);
-        move_odd_away(&path).map_err(failed("move", &path))?;
+        move_irregular_away(&path).map_err(failed("move", &path))?;
         write_json_unsynced(&path, self)
     }
 
@@ -255,7 +255,7 @@ impl SessionFolder {
     /// Deletes an experiment's artifacts, and leaves a note that says why.
     pub fn drop_artifacts(&self, id: ExperimentId, why: &str) -> Result<(), StateError> {
         let (note, part) = (self.run(id).join(DROPPED), self.run(id).join(PART));
-        move_odd_away(&note).map_err(failed("move", &note))?;
+        move_irregular_away(&note).map_err(failed("move", &note))?;
         write_atomic(&note, format!("{why}\n").as_bytes())?;
         crash::point("artifacts.drop_noted");
         remove(&part)?;

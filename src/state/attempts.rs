@@ -244,7 +244,7 @@ impl Journal {
         is_replaced: impl Fn(&OpenExperiment) -> bool + 'a,
     ) -> impl Iterator<Item = (&'a OpenExperiment, OpenFound<'a>)> {
         // The numbers of several attempts were given in advance.
-        let are_several = self.home().is_one_of_many() || self.given.is_some();
+        let are_several = self.tree_owner().is_one_of_many() || self.given.is_some();
         self.steps().map(move |(phase, open)| {
             let may_differ = is_replaced(open) || self.is_recorded_with_others(open);
             let recorded = history.get(open.id).filter(|_| !may_differ);

@@ -17,8 +17,8 @@ use super::logs::EVENT_LOGS;
 use super::memory::MEMORY_FILES;
 use crate::domain::{Contract, ExperimentId, Tag};
 use crate::fs::{
-    GLANCE, OWN_FOLDER, create_folder, failed, is_odd, lock_within, move_away, move_no_folder_away, open_regular,
-    read_regular, share_within, standing, write_atomic,
+    GLANCE, OWN_FOLDER, create_folder, failed, is_irregular, lock_within, move_away, move_no_folder_away, open_regular,
+    read_regular, retry_if_removed, share_within, write_atomic,
 };
 
 /// The lock of a working tree, in its git folder: two sessions cannot share a `HEAD`.
@@ -301,11 +301,11 @@ fn look_at(path: &Path, patience: Duration) -> Result<Option<Owner>, StateError>
 }
 
 fn hold(path: &Path, tag: &Tag) -> Result<File, StateError> {
-    if is_odd(path) {
+    if is_irregular(path) {
         move_away(path).map_err(failed("move", path))?;
     }
     let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-    let mut file = standing(path, open).map_err(failed("open", path))?;
+    let mut file = retry_if_removed(path, open).map_err(failed("open", path))?;
     match lock_within(&file, GLANCE) {
         Ok(true) => {}
         Ok(false) => return Err(StateError::Held { holder: Owner::of(&mut file).said }),

@@ -11,8 +11,8 @@ use super::{
     Calls, Checkpoints, Escalations, MessageMarks, OpenRun, Pauses, Presence, Results, Sleep, StateError, TreeState,
 };
 use crate::domain::{
-    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Home, Layout, Phase, Record, RunResult, RunRole,
-    Version,
+    AgentCall, CommitId, Concurrency, ExperimentId, Failure, Fingerprint, Layout, Phase, Record, RunResult, RunRole,
+    TreeOwner, Version,
 };
 use crate::fs::Unsynced;
 use crate::rules::{Checks, Expenses, History, LadderState, Line, Tested, Trial, most_calls};
@@ -69,7 +69,7 @@ pub struct OpenExperiment {
     pub draft: Option<Box<Record>>,
     /// Facts about it beside other experiments, such as its slot and its train.
     #[serde(flatten)]
-    pub beside: Beside,
+    pub beside: Concurrency,
     /// The run that it is for the winners that wait; absent for an experiment of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
@@ -277,8 +277,8 @@ impl Journal {
     }
 
     /// The place where its experiments are made and run.
-    pub fn home(&self) -> Home {
-        Home::of(self.layout.as_ref())
+    pub fn tree_owner(&self) -> TreeOwner {
+        TreeOwner::of(self.layout.as_ref())
     }
 
     /// The most agents that are called at a time.
@@ -293,7 +293,7 @@ impl Journal {
 
     /// The user's working tree, if its experiments are made and run there.
     pub fn users_tree(&self) -> Option<&Path> {
-        self.home().has_user().then(|| self.tree.worktree())
+        self.tree_owner().has_user().then(|| self.tree.worktree())
     }
 
     /// Returns whether somebody was active in the user's working tree at `worktree`, or left a run there, when the journal was
@@ -383,7 +383,7 @@ impl Journal {
     /// Returns whether something is unfinished that is not in the user's working tree: an attempt on a slot or seat, or a winner
     /// that waits.
     pub fn is_unfinished_beside(&self) -> bool {
-        self.home().is_one_of_many() && (!self.attempts.is_empty() || !self.line.is_empty())
+        self.tree_owner().is_one_of_many() && (!self.attempts.is_empty() || !self.line.is_empty())
     }
 
     /// Enters a step of an attempt, which is opened if it is not. A winner that waits is merged again; one that is to be run
@@ -395,7 +395,7 @@ impl Journal {
             _ => {}
         }
         let known = self.attempts.iter().position(|attempt| attempt.open.id == open.id);
-        if self.home().is_one_of_many() || (known.is_none() && !self.attempts.is_empty()) {
+        if self.tree_owner().is_one_of_many() || (known.is_none() && !self.attempts.is_empty()) {
             self.given = self.given.max(Some(open.id));
         }
         match known {
@@ -438,7 +438,7 @@ impl Journal {
         let place = self.attempts.iter().position(|attempt| attempt.open.id == id);
         let closed = place.map(|place| self.attempts.remove(place));
         // A trial may have had a number that no record has.
-        if self.attempts.is_empty() && !self.home().is_one_of_many() {
+        if self.attempts.is_empty() && !self.tree_owner().is_one_of_many() {
             self.given = None;
         }
         closed

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::StateError;
 use super::json::check_version;
 use crate::fs::{
-    append, append_line, copy_beside, create_folder, failed, folder_of, if_exists, move_away, move_odd_away,
+    append, append_line, copy_beside, create_folder, failed, folder_of, if_exists, move_away, move_irregular_away,
     open_locked, read_at_most, read_tail, write_atomic,
 };
 
@@ -116,14 +116,14 @@ pub(super) fn repair<T>(
     known: &[u8],
     parse: impl Fn(&[u8]) -> Result<Option<T>, StateError>,
 ) -> Result<RepairedLines, StateError> {
-    let is_odd = || fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file());
+    let is_irregular = || fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file());
     let is_whole =
         |found: &Vec<u8>| found.starts_with(known) && valid(found, &parse).is_ok_and(|(_, others)| others == 0);
-    if let Some(content) = content(path).ok().filter(|found| is_whole(found) && !is_odd()) {
+    if let Some(content) = content(path).ok().filter(|found| is_whole(found) && !is_irregular()) {
         return Ok(RepairedLines { content, removed: 0, restored: false, copy: None });
     }
-    if is_odd() {
-        move_odd_away(path).map_err(failed("move", path))?;
+    if is_irregular() {
+        move_irregular_away(path).map_err(failed("move", path))?;
     }
     if fs::metadata(path).is_ok_and(|meta| meta.len() > LARGEST) {
         move_away(path).map_err(failed("move", path))?;

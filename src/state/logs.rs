@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{GuardianLine, SessionFolder, StateError, lines};
 use crate::domain::{ExperimentId, RunRole, StopReason, cut, one_line};
 use crate::fs::{
-    TAIL, failed, if_exists, is_disk_full, move_odd_away, open_regular, read_at_most, read_tail, write_atomic,
+    TAIL, failed, if_exists, is_disk_full, move_irregular_away, open_regular, read_at_most, read_tail, write_atomic,
 };
 use crate::rules::GuardianAction;
 
@@ -242,7 +242,7 @@ impl SessionFolder {
     /// Removes an experiment's logs, and leaves a note that says why.
     pub fn drop_logs(&self, id: ExperimentId, why: &str) -> Result<(), StateError> {
         let path = self.dropped(id);
-        move_odd_away(&path).map_err(failed("move", &path))?;
+        move_irregular_away(&path).map_err(failed("move", &path))?;
         let note = || write_atomic(&path, format!("{why}\n").as_bytes());
         let noted = match note() {
             // The logs make the room that it needs.

@@ -139,7 +139,7 @@ impl Journal {
 
     /// Returns how the open attempts end if the loop is asked to stop after them.
     pub fn stopping(&self) -> Stopping {
-        match self.home().is_one_of_many() {
+        match self.tree_owner().is_one_of_many() {
             true => Stopping::Beside(self.stopping_beside()),
             false => Stopping::After(self.last_experiments()),
         }

@@ -65,7 +65,7 @@ impl Journal {
     /// Takes back the count of a call that is repeated, with the same words.
     pub fn uncount_call(&mut self, before: MessageMarks) {
         self.messages = before;
-        self.calls.uncount();
+        self.calls.rollback_count();
     }
 
     /// Counts a change by `ar try`, which names this direction.
@@ -284,7 +284,7 @@ impl Calls {
     }
 
     /// Takes the count of a call back that is made again.
-    pub fn uncount(&mut self) {
+    pub fn rollback_count(&mut self) {
         self.iteration = self.iteration.saturating_sub(1);
     }
 
@@ -468,7 +468,7 @@ mod tests {
         assert!(calls.last().ignored.is_empty());
         calls.count_try(false);
         assert_eq!((calls.iteration(), calls.last()), (2, &LastCall::default()));
-        calls.uncount();
+        calls.rollback_count();
         calls.at_least(1);
         assert_eq!(calls.iteration(), 1);
     }

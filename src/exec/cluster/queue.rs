@@ -87,7 +87,7 @@ struct QueueState {
 
 /// What is known of a job.
 #[derive(Debug, Clone)]
-pub(super) struct Heard {
+pub(super) struct PollResult {
     pub(super) word: Option<EngineWord>,
     pub(super) heard: Option<Instant>,
     pub(super) absent: Option<Duration>,
@@ -196,12 +196,12 @@ impl Queue {
     }
 
     /// Returns what is known of a job.
-    pub(super) fn heard(&self, token: &str) -> Option<Heard> {
+    pub(super) fn heard(&self, token: &str) -> Option<PollResult> {
         let state = self.state();
         let job = state.jobs.get(token)?;
         let is_ready = matches!(job.step, SubmitStep::Ready);
         let refused = job.refused.0 >= REFUSALS && is_ready;
-        Some(Heard {
+        Some(PollResult {
             word: job.word,
             heard: job.heard,
             absent: job.absent.map(|(first, last)| last - first),

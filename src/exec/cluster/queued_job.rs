@@ -14,7 +14,7 @@ use super::super::{ExecError, Exit, Job, Started};
 use super::Ticket;
 use super::call::{Submission, shim_command};
 use super::commands::NamedJob;
-use super::queue::{Heard, Queue, cancel_jobs, logs, note};
+use super::queue::{PollResult, Queue, cancel_jobs, logs, note};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{is_shared, read_at_most};
@@ -129,7 +129,7 @@ impl QueuedJob {
             return self.end(None, LossCause::Stopped).map(Some);
         }
         let started = Started::read(&self.folder, &self.name);
-        let Heard { word, absent, over, is_cancelled, .. } = heard;
+        let PollResult { word, absent, over, is_cancelled, .. } = heard;
         let known = KnownJob {
             exit: exit.as_ref().map(|exit| WrittenExit { by_signal: is_by_signal(exit) }),
             began: started.as_ref().map(|started| started.restarts),

@@ -48,7 +48,7 @@ const GC_WAIT: Duration = Duration::from_secs(10);
 /// Each call reads anew. Only recently written objects are cached.
 pub struct Objects {
     pub(super) gix: Rc<gix::Repository>,
-    held: RefCell<Held>,
+    held: RefCell<GcGuard>,
     syncs: Rc<Syncs>,
     /// State of signing programs that may be running.
     pub(super) programs: Arc<Programs>,
@@ -80,7 +80,7 @@ impl Objects {
         let id = gix::objs::compute_hash(self.gix.object_hash(), Kind::Blob, bytes).during(WHAT)?;
         match self.on_disk().exists(&id) {
             true => Ok(id),
-            false => persistently(|| self.on_disk().write_buf_with_known_id(Kind::Blob, bytes, id)).during(WHAT),
+            false => with_gc_retry(|| self.on_disk().write_buf_with_known_id(Kind::Blob, bytes, id)).during(WHAT),
         }
     }
 
@@ -107,7 +107,7 @@ impl Objects {
         } else if !self.on_disk().exists_without_refresh(&id) {
             let options = loose::Options { compression: Compression::NONE, ..loose::Options::default() };
             let plain = loose::Store::at_opts(self.objects_dir(), self.gix.object_hash(), options);
-            persistently(|| match compressed {
+            with_gc_retry(|| match compressed {
                 true => self.on_disk().write_buf_with_known_id(kind, bytes, id),
                 false => plain.write_buf_with_known_id(kind, bytes, id),
             })
@@ -161,7 +161,7 @@ impl Objects {
             }
             let (from, to) = (loose_path(folder, id), self.loose_path(id));
             let above = to.parent().unwrap_or(&to);
-            persistently(|| fs::create_dir_all(above).and_then(|()| fs::rename(&from, &to))).at("writing", &to)?;
+            with_gc_retry(|| fs::create_dir_all(above).and_then(|()| fs::rename(&from, &to))).at("writing", &to)?;
             ids.push(id);
         }
         self.sync(ids)
@@ -194,7 +194,7 @@ impl Objects {
         }
         let mut buffer = Vec::new();
         // One that is packed was there before; one that cannot be read is found when it is needed.
-        if self.loose_path(id).metadata().is_ok_and(|file| Held::is_small(file.len()))
+        if self.loose_path(id).metadata().is_ok_and(|file| GcGuard::is_small(file.len()))
             && let Ok(Some(object)) = self.on_disk().try_find(&id, &mut buffer)
         {
             let kind = object.kind;
@@ -208,7 +208,7 @@ impl Objects {
         if !self.held.borrow().has_room(bytes.len()) {
             return self.hold_file(id);
         }
-        if self.held.borrow_mut().add(id, Place::Memory(bytes.len())) {
+        if self.held.borrow_mut().add(id, Storage::Memory(bytes.len())) {
             // To memory, which takes everything.
             let _ = self.gix.objects.write_buf_with_known_id(kind, bytes, id);
         }
@@ -220,7 +220,7 @@ impl Objects {
         if held.may_open()
             && let Ok(file) = File::open(self.loose_path(id))
         {
-            held.add(id, Place::Open(file));
+            held.add(id, Storage::Open(file));
         }
     }
 
@@ -246,23 +246,23 @@ impl Objects {
         lost.retain(|(id, _)| !fresh.exists(id));
         let ids: Vec<ObjectId> = lost.iter().map(|(id, _)| *id).collect();
         for (id, place) in lost {
-            persistently(|| self.write_again(id, place))?;
+            with_gc_retry(|| self.write_again(id, place))?;
         }
         drop(held);
         self.sync(ids)
     }
 
-    fn write_again(&self, id: ObjectId, place: &mut Place) -> Result<()> {
+    fn write_again(&self, id: ObjectId, place: &mut Storage) -> Result<()> {
         const WHAT: &str = "writing a pruned object again";
         let path = self.loose_path(id);
         match place {
-            Place::Memory(_) => {
+            Storage::Memory(_) => {
                 let mut buffer = Vec::new();
                 let Some(found) = self.gix.objects.try_find(&id, &mut buffer).during(WHAT)? else { return Ok(()) };
                 let kind = found.kind;
                 loose::Store::at(self.objects_dir(), self.gix.object_hash()).write_buf(kind, &buffer).during(WHAT)?;
             }
-            Place::Open(file) => {
+            Storage::Open(file) => {
                 let folder = path.parent().unwrap_or(&path);
                 fs::create_dir_all(folder).at("making the folder", folder)?;
                 let mut new = tempfile::NamedTempFile::new_in(self.objects_dir()).at("writing", &path)?;
@@ -328,7 +328,7 @@ fn is_running(noted: &[u8], host: &str) -> bool {
 }
 
 /// Repeats a write that fails: a `git gc` also removes empty folders.
-pub(in crate::git) fn persistently<T, E>(mut write: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+pub(in crate::git) fn with_gc_retry<T, E>(mut write: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     for _ in 1..TRIES {
         match write() {
             Err(_) => sleep(PAUSE),
@@ -356,15 +356,15 @@ const AT_MOST: usize = 512;
 
 /// The objects that are held.
 #[derive(Debug, Default)]
-pub(super) struct Held {
-    objects: HashMap<ObjectId, HeldObject>,
+pub(super) struct GcGuard {
+    objects: HashMap<ObjectId, GuardedObject>,
     in_memory: usize,
     experiment: u64,
 }
 
 /// The place of a held object.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum Storage {
     /// In memory, with its size in bytes.
     Memory(usize),
     /// In a file that is open, whatever becomes of its name.
@@ -372,13 +372,13 @@ pub(super) enum Place {
 }
 
 #[derive(Debug)]
-struct HeldObject {
-    place: Place,
+struct GuardedObject {
+    place: Storage,
     experiment: u64,
     since: Instant,
 }
 
-impl Held {
+impl GcGuard {
     /// Returns whether an object is held.
     pub(super) fn has(&self, id: ObjectId) -> bool {
         self.objects.contains_key(&id)
@@ -396,25 +396,25 @@ impl Held {
 
     /// Returns whether one more file may be open.
     pub(super) fn may_open(&self) -> bool {
-        self.objects.values().filter(|object| matches!(object.place, Place::Open(_))).count() < OPEN
+        self.objects.values().filter(|object| matches!(object.place, Storage::Open(_))).count() < OPEN
     }
 
     /// Adds an object; returns true if it is new. An object that is written again belongs to the current experiment.
-    pub(super) fn add(&mut self, id: ObjectId, place: Place) -> bool {
+    pub(super) fn add(&mut self, id: ObjectId, place: Storage) -> bool {
         let (experiment, since) = (self.experiment, Instant::now());
         if let Some(object) = self.objects.get_mut(&id) {
             (object.experiment, object.since) = (experiment, since);
             return false;
         }
-        if let Place::Memory(size) = place {
+        if let Storage::Memory(size) = place {
             self.in_memory += size;
         }
-        self.objects.insert(id, HeldObject { place, experiment, since });
+        self.objects.insert(id, GuardedObject { place, experiment, since });
         true
     }
 
     /// The objects of the experiment that is open, or of `all`.
-    pub(super) fn recent(&mut self, all: bool) -> impl Iterator<Item = (ObjectId, &mut Place)> {
+    pub(super) fn recent(&mut self, all: bool) -> impl Iterator<Item = (ObjectId, &mut Storage)> {
         let first = if all { 0 } else { self.experiment };
         let meant = self.objects.iter_mut().filter(move |(_, object)| object.experiment >= first);
         meant.map(|(id, object)| (*id, &mut object.place))
@@ -423,14 +423,14 @@ impl Held {
     /// The next experiment begins: drops what is old, the oldest first, and returns it.
     pub(super) fn next(&mut self) -> HashSet<ObjectId> {
         self.experiment += 1;
-        let is_old = |object: &HeldObject| object.experiment + EXPERIMENTS < self.experiment;
+        let is_old = |object: &GuardedObject| object.experiment + EXPERIMENTS < self.experiment;
         let old = self.objects.iter().filter(|(_, object)| is_old(object));
         let mut old: Vec<(Instant, ObjectId)> = old.map(|(id, object)| (object.since, *id)).collect();
         old.sort();
         let mut dropped = HashSet::new();
         for (since, id) in old {
             if self.objects.len() > AT_MOST || since.elapsed() >= AT_LEAST {
-                if let Some(HeldObject { place: Place::Memory(size), .. }) = self.objects.remove(&id) {
+                if let Some(GuardedObject { place: Storage::Memory(size), .. }) = self.objects.remove(&id) {
                     self.in_memory -= size;
                 }
                 dropped.insert(id);
@@ -460,15 +460,15 @@ pub(in crate::git) fn read_of_repository<T>(
 ) -> Result<T> {
     let afresh = || {
         let mut afresh = gix::Repository::clone(gix);
-        *afresh.objects = open_afresh(&gix.objects)?;
+        *afresh.objects = reopen_objects(&gix.objects)?;
         Ok(afresh)
     };
-    read_persistently(&place(&gix.objects), gix, afresh, read)
+    read_with_gc_retry(&place(&gix.objects), gix, afresh, read)
 }
 
 /// Does the same with a store alone.
 pub(super) fn read_of_store<T>(store: &Handle, read: impl FnMut(&Handle) -> Result<T>) -> Result<T> {
-    read_persistently(&place(store), store, || open_afresh(store), read)
+    read_with_gc_retry(&place(store), store, || reopen_objects(store), read)
 }
 
 /// The folder of a store. A linked working tree's path to it leads through the folder of the tree under `.git/worktrees`, which
@@ -478,7 +478,7 @@ fn place(store: &Handle) -> PathBuf {
     gix::path::normalize(Cow::Borrowed(path), Path::new("")).map_or_else(|| path.to_owned(), Cow::into_owned)
 }
 
-fn open_afresh(store: &Handle) -> Result<Handle> {
+fn reopen_objects(store: &Handle) -> Result<Handle> {
     let hash = store.store_ref().object_hash();
     let mut afresh = gix::odb::at(place(store), hash).during("opening the objects of the repository")?;
     afresh.ignore_replacements = store.ignore_replacements;
@@ -486,7 +486,7 @@ fn open_afresh(store: &Handle) -> Result<Handle> {
 }
 
 /// Reads in `known`, and after a miss in what `afresh` opens, until the packs stayed the same meanwhile or time is up.
-fn read_persistently<S, T>(
+fn read_with_gc_retry<S, T>(
     objects: &Path,
     known: &S,
     afresh: impl Fn() -> Result<S>,
@@ -523,7 +523,7 @@ mod tests {
     use std::fs;
     use std::process::{Command, id};
 
-    use super::{is_running, read_persistently};
+    use super::{is_running, read_with_gc_retry};
     use crate::git::error::{During, Result};
 
     #[test]
@@ -551,7 +551,7 @@ mod tests {
         let reads = Cell::new(0);
         let replaced = |until: u32| {
             reads.set(0);
-            read_persistently(
+            read_with_gc_retry(
                 dir.path(),
                 &false,
                 || Ok(true),
@@ -570,7 +570,7 @@ mod tests {
         assert!(replaced(0).is_err(), "missing for good");
         assert_eq!(reads.get(), 2, "without a pause");
         reads.set(0);
-        let other = read_persistently(
+        let other = read_with_gc_retry(
             dir.path(),
             &(),
             || Ok(()),

@@ -22,7 +22,7 @@ use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::{Unsynced, absent};
 use crate::git::error::{At, During, GitError, Result};
-use crate::git::objects::{Objects, TagObject, identity, persistently, read_of_repository};
+use crate::git::objects::{Objects, TagObject, identity, read_of_repository, with_gc_retry};
 use crate::git::path::{commit_id, object_id, parse_id};
 use crate::git::sync::{self, Syncs, lock_path};
 
@@ -285,7 +285,7 @@ impl Refs {
         crash::point("git.locks_named");
         let lock = |file| {
             let lock = || Marker::acquire_to_hold_resource(file, LOCK_WAIT, Some(common.to_owned()), 0);
-            persistently(lock).during(WHAT)
+            with_gc_retry(lock).during(WHAT)
         };
         let _locks = (lock(&files[0])?, lock(&files[1])?);
         if expected.is_some() {

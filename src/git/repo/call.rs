@@ -21,7 +21,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, open, openat, statat, unl
 use tempfile::{Builder, TempDir};
 
 use crate::domain::CommitId;
-use crate::fs::{if_exists, is_odd, make_folder, move_away, read_at_most, read_regular, remove_all};
+use crate::fs::{if_exists, is_irregular, make_folder, move_away, read_at_most, read_regular, remove_all};
 use crate::git::error::{At, During, GitError, Result};
 use crate::git::objects::identity;
 use crate::git::path::{object_id, quote, to_git, to_path};
@@ -214,7 +214,7 @@ fn copy_folder(from: &Path, to: &Path, deepest: u32) -> Result<()> {
             }
         } else if path.is_dir() {
             symlink(path.canonicalize().at("reading", &path)?, &to).at("writing", &to)?;
-        } else if !is_odd(&path) {
+        } else if !is_irregular(&path) {
             // A link that leads nowhere is none.
             if_exists(fs::copy(&path, &to)).at("writing", &to)?;
         }

@@ -13,7 +13,7 @@ use gix::index::entry::{Mode, Stage};
 use super::files::TreeFiles;
 use super::tree::WorkingTree;
 use super::tree::{odd_below, refuse};
-use super::untracked::{PutBack, Since, Untracked};
+use super::untracked::{MissingFiles, Since, Untracked};
 use super::walk::{Scan, ignored, unknown, walk};
 use crate::domain::CommitId;
 use crate::fs::{FileStamp, OWN_FOLDER, absent, remove_all};
@@ -26,7 +26,7 @@ use crate::git::refs::Head;
 /// The result of a walk over the working tree: tracked files that may differ from the index, and untracked files.
 /// Several steps can use it, as long as no process changes files in between.
 #[derive(Debug)]
-pub struct Look {
+pub struct WorktreeSnapshot {
     pub(super) scan: Scan,
     /// The stamps of tracked files.
     pub(super) stamps: TreeStamps,
@@ -63,15 +63,15 @@ type Found = (Vec<(PathBuf, FileStamp)>, Vec<PathBuf>);
 
 impl WorkingTree {
     /// Walks over the working tree. Pipes in place of ignore and attribute files are waited for.
-    pub fn look(&self) -> Result<Look> {
+    pub fn look(&self) -> Result<WorktreeSnapshot> {
         let index = self.index.read()?;
         let scan = walk(self, &index, true)?;
-        Ok(Look { stamps: TreeStamps::of(&index, &scan), scan })
+        Ok(WorktreeSnapshot { stamps: TreeStamps::of(&index, &scan), scan })
     }
 
     /// Returns whether a look is still right about untracked files after the working tree moved from one commit to
     /// another: the same files are ignored.
-    pub fn look_outlasts(&self, look: &Look, from: &CommitId, to: &CommitId) -> Result<bool> {
+    pub fn look_outlasts(&self, look: &WorktreeSnapshot, from: &CommitId, to: &CommitId) -> Result<bool> {
         let ignores = |path: &BString| path.rsplit(|byte| *byte == b'/').next() == Some(b".gitignore");
         let changes = self.objects.tree_changes(self.objects.tree_id(from)?, self.objects.tree_id(to)?)?;
         Ok(!look.scan.suspects.iter().any(ignores) && !changes.iter().any(|change| ignores(&change.path)))
@@ -84,7 +84,7 @@ impl WorkingTree {
     }
 
     /// The same after a look at the working tree.
-    pub fn changes_seen(&self, Look { scan, .. }: &Look) -> Result<Changes> {
+    pub fn changes_seen(&self, WorktreeSnapshot { scan, .. }: &WorktreeSnapshot) -> Result<Changes> {
         let staged = self.index.read()?;
         let head = match self.refs.head()?.commit() {
             Some(commit) => self.objects.tree_id(commit)?,
@@ -138,7 +138,7 @@ impl WorkingTree {
 
     /// The untracked files as [`WorkingTree::untracked`] gives them, without another walk: those that `look` found and those of
     /// `before` that are there, unless the index has them by now.
-    pub fn untracked_seen(&self, before: &Untracked, look: &Look) -> Result<Untracked> {
+    pub fn untracked_seen(&self, before: &Untracked, look: &WorktreeSnapshot) -> Result<Untracked> {
         let staged = self.index.read()?;
         let mut paths = [&look.scan.untracked[..], &look.scan.nested].concat();
         for path in before.paths() {
@@ -180,9 +180,9 @@ impl WorkingTree {
     }
 
     /// Puts back those of `known` that are gone, untracked, as far as their content is kept.
-    pub fn put_missing_back(&self, known: &Untracked) -> Result<PutBack> {
+    pub fn restore_missing(&self, known: &Untracked) -> Result<MissingFiles> {
         let is_gone = |path: &Path| matches!(fs::symlink_metadata(self.root.join(path)), Err(err) if absent(&err));
-        let mut restore = PutBack::default();
+        let mut restore = MissingFiles::default();
         for (path, stamp) in known.stamps().filter(|(path, _)| is_gone(path)) {
             self.kept.restore(known, path)?;
             let fate = match stamp.content {
@@ -393,7 +393,7 @@ impl WorkingTree {
     }
 
     /// Lists the files of `before` with another stamp now, sorted. Does not read stamps again that `look` has.
-    pub fn touched_since(&self, before: &TreeStamps, look: Option<&Look>) -> Result<Vec<PathBuf>> {
+    pub fn touched_since(&self, before: &TreeStamps, look: Option<&WorktreeSnapshot>) -> Result<Vec<PathBuf>> {
         let mut touched = Vec::new();
         for (path, stamp) in &before.files {
             let now = match look.and_then(|look| look.stamps.get(path)) {

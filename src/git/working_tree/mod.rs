@@ -9,11 +9,11 @@ mod tree;
 mod untracked;
 mod walk;
 
-pub use changes::{Changes, Look, TreeStamps};
+pub use changes::{Changes, TreeStamps, WorktreeSnapshot};
 pub(in crate::git) use files::refuse_encodings;
 pub use pinned::{FilterSettings, PinnedFilters, names_attributes};
 pub use restore::{Restored, SaveAs, Saved};
 pub use snapshot::{LeftOut, Proposal, TooLarge, WhyLeftOut};
 pub use tree::WorkingTree;
 pub(in crate::git) use tree::{odd_git_files, refuse_odd_repository};
-pub use untracked::{PutBack, Untracked};
+pub use untracked::{MissingFiles, Untracked};

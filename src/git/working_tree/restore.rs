@@ -9,7 +9,7 @@ use gix::bstr::{BString, ByteSlice};
 use gix::index::entry::{Mode, Stage, Stat};
 use gix::refs::transaction::{PreviousValue, RefEdit};
 
-use super::changes::Look;
+use super::changes::WorktreeSnapshot;
 use super::files::{OnDisk, TreeFiles};
 use super::tree::WorkingTree;
 use super::untracked::{Since, Untracked};
@@ -78,7 +78,7 @@ impl WorkingTree {
     /// Does the same after a look at the working tree, which is not walked over again: nobody may have been at work since.
     pub fn restore_after(
         &self,
-        look: Option<&Look>,
+        look: Option<&WorktreeSnapshot>,
         target: &CommitId,
         save: &SaveAs,
         known: &Untracked,
@@ -341,7 +341,7 @@ impl RestorePlan {
         staged: &Staged,
         (expected, target): (ObjectId, ObjectId),
         before: &Untracked,
-        look: Option<&Look>,
+        look: Option<&WorktreeSnapshot>,
     ) -> Result<RestorePlan> {
         let mut suspects: BTreeSet<BString> = match look {
             Some(look) => look.scan.suspects.iter().cloned().collect(),

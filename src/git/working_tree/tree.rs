@@ -13,7 +13,7 @@ use gix::index::entry::Mode;
 use gix::worktree::stack::state::ignore::Source;
 
 use super::untracked::KeptFiles;
-use crate::fs::{FileStamp, OWN_FOLDER, is_odd, read_at_most};
+use crate::fs::{FileStamp, OWN_FOLDER, is_irregular, read_at_most};
 use crate::git::error::{During, GitError, Result};
 use crate::git::index::{Index, Staged};
 use crate::git::objects::Objects;
@@ -142,7 +142,7 @@ pub(super) fn odd_below(
             } else if entry.file_name() != ".git" {
                 folders.push(entry.path());
             } else if folder != root {
-                odd.extend(odd_in(&entry.path()));
+                odd.extend(irregular_in(&entry.path()));
                 is_quiet = false;
             }
         }
@@ -163,9 +163,9 @@ pub(super) fn odd_below(
 
 /// Lists non-regular files in a repository's own folders that git would open blindly.
 pub(in crate::git) fn odd_git_files(git_dir: &Path, common_dir: &Path) -> Vec<PathBuf> {
-    let mut odd = odd_in(git_dir);
+    let mut odd = irregular_in(git_dir);
     if common_dir != git_dir {
-        odd.extend(odd_in(common_dir));
+        odd.extend(irregular_in(common_dir));
     }
     odd
 }
@@ -176,14 +176,14 @@ pub(in crate::git) fn refuse_odd_repository(dir: &Path) -> Result<()> {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let found = || dir.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists());
     let Some(git) = given.or_else(found) else { return Ok(()) };
-    if !git.is_dir() && is_odd(&git) {
+    if !git.is_dir() && is_irregular(&git) {
         return refuse(vec![git]);
     }
     let git = if git.is_dir() { git } else { pointed_to(&git) };
-    let mut odd = odd_in(&git);
+    let mut odd = irregular_in(&git);
     let common = git.join("commondir");
     if common.is_file() {
-        odd.extend(odd_in(&pointed_to(&common)));
+        odd.extend(irregular_in(&pointed_to(&common)));
     }
     refuse(odd)
 }
@@ -201,8 +201,8 @@ fn pointed_to(file: &Path) -> PathBuf {
 }
 
 /// Non-regular files in a git folder that git would open blindly.
-fn odd_in(git: &Path) -> Vec<PathBuf> {
-    OWN.iter().chain(&MORE).map(|name| git.join(name)).filter(|path| is_odd(path)).collect()
+fn irregular_in(git: &Path) -> Vec<PathBuf> {
+    OWN.iter().chain(&MORE).map(|name| git.join(name)).filter(|path| is_irregular(path)).collect()
 }
 
 /// Lists a folder; empty if it cannot be read.

@@ -79,7 +79,7 @@ pub(super) enum Since {
 
 /// The outcome for untracked files that were deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PutBack {
+pub struct MissingFiles {
     /// They are there again, untracked.
     pub back: Vec<PathBuf>,
     /// Their content was never kept.

@@ -23,7 +23,7 @@ use crate::domain::{
 };
 use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
-use crate::rules::{Again, CallEnd, Silence, described, idle_limits, outage, priced, question, refused};
+use crate::rules::{CallEnd, ReworkCall, Silence, described, idle_limits, outage, priced, question, refused};
 use crate::session::errors::SessionError;
 use crate::session::files::{PROGRAM, own_path, read_program, refuse_spoilt, remove_file};
 use crate::session::store::{
@@ -138,7 +138,7 @@ impl<'a> Calling<'a> {
             Ok(found) => found,
             Err(ending) => {
                 if !matches!(ending, WaitEnd::Detached) {
-                    self.attempt.put_unfinished_away(workspace, &mut shared.store())?;
+                    self.attempt.save_unfinished(workspace, &mut shared.store())?;
                 }
                 return Ok(ending);
             }
@@ -165,11 +165,11 @@ impl<'a> Calling<'a> {
             rows = restore_after(shared, self.attempt.open.id, AGENT).await?;
             let store = &mut *shared.store();
             store.folder.create_run(self.attempt.open.id)?;
-            if workspace.home.is_disposable() && !workspace.check_out_again(store, &self.attempt.open.base)? {
+            if workspace.owner.is_disposable() && !workspace.check_out_again(store, &self.attempt.open.base)? {
                 // Its work is lost with its tree.
                 ended = WaitEnd::Lost;
             }
-            workspace.put_untracked_back(store)?;
+            workspace.restore_untracked(store)?;
             commits = workspace.take_over_call(store, &self.attempt.open.base, &self.files.folder)?;
         }
         let commits = commits.unwrap_or_else(|| workspace.repo.refs.commits_logged(commits_from));
@@ -207,12 +207,12 @@ impl<'a> Calling<'a> {
             WaitEnd::Done(exit) => exit?,
             WaitEnd::Interrupted => {
                 spend(store, agent::read_answer(&log, log_from).usage);
-                attempt.put_unfinished_away(workspace, store)?;
+                attempt.save_unfinished(workspace, store)?;
                 return Ok(WaitEnd::Interrupted);
             }
             WaitEnd::Detached => return Ok(WaitEnd::Detached),
             WaitEnd::Lost => {
-                attempt.put_unfinished_away(workspace, store)?;
+                attempt.save_unfinished(workspace, store)?;
                 return Ok(WaitEnd::Lost);
             }
         };
@@ -317,7 +317,7 @@ impl<'a> Calling<'a> {
         seconds: f64,
     ) -> Result<(), SessionError> {
         store.journal.pauses.enter_outage(outage, store.contract.agent.clone(), seconds);
-        self.attempt.put_unfinished_away(workspace, store)
+        self.attempt.save_unfinished(workspace, store)
     }
 
     /// Calls the agent and waits for it. Returns also why it was ended, if it was, and whether the loop has less time left
@@ -356,7 +356,7 @@ impl<'a> Calling<'a> {
         workspace.wait_past_last_run(store);
         clear_run_folder(&store.folder, id, contract.guards.len(), &mut store.notices)?;
         let program = program(store);
-        if workspace.home.is_disposable() {
+        if workspace.owner.is_disposable() {
             copy_rows(store, &root)?;
         }
         let others = others(store, id);
@@ -442,7 +442,7 @@ impl<'a> Calling<'a> {
 /// The reason for a further call for an experiment, with the draft and log to show.
 struct FurtherCall {
     draft: Record,
-    again: Again,
+    rework: ReworkCall,
     log: String,
 }
 
@@ -450,14 +450,14 @@ impl FurtherCall {
     /// The task of a rework; `None` for a new experiment.
     fn of(attempt: &Attempt, folder: &SessionFolder) -> Option<FurtherCall> {
         let draft = attempt.open.draft.clone()?;
-        let again = attempt.again(&draft)?;
+        let rework = attempt.next_rework(&draft)?;
         let log = end_of_log(folder, &draft);
-        Some(FurtherCall { draft: *draft, again, log })
+        Some(FurtherCall { draft: *draft, rework, log })
     }
 
     /// The same for the prompt.
     fn told(&self) -> ReworkedExperiment<'_> {
-        ReworkedExperiment { draft: &self.draft, again: self.again, log: &self.log }
+        ReworkedExperiment { draft: &self.draft, rework: self.rework, log: &self.log }
     }
 }
 

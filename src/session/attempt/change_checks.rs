@@ -6,7 +6,7 @@ use super::lifecycle::Attempt;
 use super::measuring::metric_file_of;
 use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Fingerprint, Notice, bytes_text};
 use crate::fs::{read_regular, write_unsynced};
-use crate::git::{ChangeKind, ChangedPath, Diff, EntryKind, Look, TooLarge, TreeStamps};
+use crate::git::{ChangeKind, ChangedPath, Diff, EntryKind, TooLarge, TreeStamps, WorktreeSnapshot};
 use crate::measure::Verdict;
 use crate::rules::{Disturbance, FileEdit, FileTerms, Forbidden, fingerprint, is_same_change, measured_before};
 use crate::score::source_id;
@@ -76,7 +76,10 @@ impl Workspace {
 
     /// The tracked files that are no longer as the commit has them that was checked out, with the look at the tree unless
     /// something else is checked out.
-    pub(crate) fn changed_meanwhile(&self, commit: &CommitId) -> Result<(Vec<PathBuf>, Option<Look>), SessionError> {
+    pub(crate) fn changed_meanwhile(
+        &self,
+        commit: &CommitId,
+    ) -> Result<(Vec<PathBuf>, Option<WorktreeSnapshot>), SessionError> {
         if self.repo.refs.head()?.commit() != Some(commit) {
             // Somebody has checked something else out.
             let change = self.repo.working_tree.propose(commit, &self.known_untracked()?)?;
@@ -158,13 +161,13 @@ impl Workspace {
         id: ExperimentId,
         commit: &CommitId,
     ) -> Result<(), SessionError> {
-        if self.home.is_disposable() {
+        if self.owner.is_disposable() {
             self.clear_slot(store)?;
         }
         if let Some(file) = metric_file_of(&store.contract) {
             self.clear_folder_at(store, id, commit, &file)?;
         }
-        self.put_protected_back(store, id, commit)
+        self.restore_protected(store, id, commit)
     }
 
     /// Compares the tree after a run with the tree before it. Puts the failure into the verdict where protected files are not as
@@ -177,7 +180,7 @@ impl Workspace {
         verdict: &mut Verdict,
     ) -> Result<Disturbance, SessionError> {
         let touched = self.protected_touched(store);
-        if let Some(failure) = self.restore_protected(store, id, commit, Actor::Run)? {
+        if let Some(failure) = self.check_protected(store, id, commit, Actor::Run)? {
             verdict.failure = Some(failure);
         }
         let mut changed = self.changed_during_run(store, commit)?;

@@ -114,7 +114,7 @@ impl Attempt {
         let mut fresh = Attempt {
             run: known.unwrap_or(wanted.run),
             phase: Phase::Confirming,
-            ..Attempt::at(self.subject(&shared.store(), wanted.of)?, Phase::Confirming)
+            ..Attempt::in_phase(self.subject(&shared.store(), wanted.of)?, Phase::Confirming)
         };
         let is_of_another = wanted.of != self.open.id;
         let measured = loop {
@@ -130,7 +130,7 @@ impl Attempt {
                 if fresh.run.tries() > LOST_RETRIES {
                     break Measured::lost(fresh.run.tries());
                 }
-                gate_of_run(shared, &commit_of(&fresh.open)?, !workspace.home.is_one_of_many()).await?;
+                gate_of_run(shared, &commit_of(&fresh.open)?, !workspace.owner.is_one_of_many()).await?;
                 if let Some(slot) = self.open.beside.slot {
                     await_gpus(shared, slot).await?;
                 }
@@ -204,7 +204,7 @@ impl Attempt {
             return Ok(());
         }
         workspace.check_out(store, &OpenExperiment { commit: Some(own), base: other, ..self.open.clone() })?;
-        if workspace.home.follows_branch() {
+        if workspace.owner.follows_branch() {
             store.repo.refs.drop_ref(&store.contract.tag.open_ref(self.open.id))?;
         }
         Ok(())

@@ -169,7 +169,7 @@ impl Attempt {
         folder: &Path,
     ) -> Result<exec::Running, SessionError> {
         let commit = commit_of(&self.open)?;
-        workspace.put_protected_back(store, self.open.id, &commit)?;
+        workspace.restore_protected(store, self.open.id, &commit)?;
         // A guard judges the change, without what its run or an earlier guard wrote.
         workspace.check_out(store, &self.open)?;
         workspace.restore_tracked_protected(store, self.open.id, &commit)?;
@@ -226,7 +226,7 @@ impl Attempt {
         }
         let log = read_tail(&store.folder.run(self.open.id).join(format!("{}.log", guard_name(number))), 0)?;
         let mut excerpt = last_lines(&log, EXCERPT_LINES);
-        let changed = workspace.restore_protected(store, self.open.id, &commit_of(&self.open)?, Actor::Guard)?;
+        let changed = workspace.check_protected(store, self.open.id, &commit_of(&self.open)?, Actor::Guard)?;
         if let Some(failure) = &changed {
             excerpt = format!("{}\n{excerpt}", failure.excerpt).trim_end().to_owned();
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::lifecycle::Attempt;
 use crate::domain::{
-    Beside, ExperimentId, Failure, FailureClass, GpuOther, Notice, Number, Phase, Record, experiment_name,
+    Concurrency, ExperimentId, Failure, FailureClass, GpuOther, Notice, Number, Phase, Record, experiment_name,
 };
 use crate::rules::{
     CRASHES_TO_CHECK, CameBack, CheckReason, DriftCheck, Measured, Shift, came_back, describe_failure, repeat_limit,
@@ -77,7 +77,7 @@ impl Shared<'_> {
         rerun: RunAgain<'_>,
         note: impl FnOnce(&mut Store, Measured, PathBuf) -> T,
     ) -> Result<WaitEnd<T>, SessionError> {
-        gate_of_run(self, &rerun.record.commit, !workspace.home.is_one_of_many()).await?;
+        gate_of_run(self, &rerun.record.commit, !workspace.owner.is_one_of_many()).await?;
         let mut run = rerun.begin(workspace, &mut self.store())?;
         let measured = match run.measured(workspace, self, None).await? {
             WaitEnd::Detached => return Ok(WaitEnd::Detached),
@@ -219,10 +219,10 @@ impl RunAgain<'_> {
         let open = OpenExperiment {
             commit: Some(record.commit.clone()),
             description: format!("{name} once again, as {why}"),
-            beside: Beside { slot, ..Beside::default() },
+            beside: Concurrency { slot, ..Concurrency::default() },
             ..open
         };
-        let mut run = Attempt::at(open, Phase::Checking);
+        let mut run = Attempt::in_phase(open, Phase::Checking);
         run.run.seed = seed;
         run.enter(store, Phase::Checking)?;
         workspace.check_out(store, &run.open)?;

@@ -14,7 +14,7 @@ use super::lifecycle::Attempt;
 use super::measuring::metric_file_of;
 use crate::domain::{Artifact, ArtifactsRun, ExperimentId, Notice, Record, RunRole, SizeLimit, Space, list};
 use crate::exec::{Job, may_be_held};
-use crate::fs::{free_name, standing};
+use crate::fs::{free_name, retry_if_removed};
 use crate::rules::{ArtifactGlobs, ExperimentArtifacts, History, artifacts_to_drop, too_little_space};
 use crate::session::errors::SessionError;
 use crate::session::files::is_own;
@@ -236,7 +236,7 @@ impl Attempt {
         let metric_file = metric_file_of(&store.contract);
         // A guard may read what the first run left.
         let has_guards = self.run.is_first() && !store.contract.guards.is_empty();
-        let moves = workspace.home.is_disposable() && !has_guards;
+        let moves = workspace.owner.is_disposable() && !has_guards;
         Ok(Some(SetAside { root: root.to_owned(), files, moves, metric_file, has_space }))
     }
 
@@ -252,7 +252,7 @@ impl Attempt {
         }
         // Of a trial, the first run decides with the others.
         runs.extend(left.first_run().cloned().filter(|_| self.open.trial.is_some()).zip(draft.metric.value));
-        let folder = |run: &OpenRun| Attempt::further(&self.open, run.clone()).run_folder(store);
+        let folder = |run: &OpenRun| Attempt::for_extra_run(&self.open, run.clone()).run_folder(store);
         let mut best: Option<(&OpenRun, f64, Vec<Artifact>)> = None;
         for (run, value) in &runs {
             if best.as_ref().is_none_or(|(_, than, _)| store.contract.metric.direction.better(*value, *than))
@@ -270,7 +270,7 @@ impl Attempt {
             crash::point("artifacts.worse_removed");
         }
         let (artifacts, run) = best.map(|(run, _, artifacts)| (artifacts, run)).unzip();
-        let named = run.and_then(|run| Attempt::further(&self.open, run.clone()).artifacts_run());
+        let named = run.and_then(|run| Attempt::for_extra_run(&self.open, run.clone()).artifacts_run());
         draft.give_artifacts(artifacts.unwrap_or_default(), named);
         Ok(())
     }
@@ -361,7 +361,7 @@ pub(crate) fn point_run_log(
         symlink(target, fresh)?;
         fs::rename(fresh, &link)
     };
-    let pointed = match standing(&fresh, || point(&fresh)) {
+    let pointed = match retry_if_removed(&fresh, || point(&fresh)) {
         // The session's folder is on another file system. Git ignores a file of this name too.
         Err(error) if error.kind() == ErrorKind::CrossesDevices => {
             point(&root.join("run.log.before-link")).and_then(|()| fs::remove_file(&fresh))

@@ -16,8 +16,8 @@ use crate::domain::{
 };
 use crate::exec::Executor;
 use crate::rules::{
-    Again, AttemptFacts, FileTerms, Measured, Ran, Step, Trial, Verdict, again_on_slots, changed_text,
-    describe_failure, judge, recover,
+    AttemptFacts, FileTerms, Measured, Ran, ReworkCall, Step, Trial, Verdict, changed_text, describe_failure, judge,
+    next_rework_on_slots, recover,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{ignored_inputs, read_records};
@@ -71,20 +71,20 @@ fn voided(run: &Run) -> Run {
 
 impl Attempt {
     /// An attempt at this step, whose run was never started.
-    pub(crate) fn at(open: OpenExperiment, phase: Phase) -> Attempt {
-        Attempt::of(OpenAttempt::new(phase, open))
+    pub(crate) fn in_phase(open: OpenExperiment, phase: Phase) -> Attempt {
+        Attempt::from_journal(OpenAttempt::new(phase, open))
     }
 
     /// The attempt as the journal has it.
-    pub(crate) fn of(attempt: OpenAttempt) -> Attempt {
+    pub(crate) fn from_journal(attempt: OpenAttempt) -> Attempt {
         let run = attempt.run();
         let OpenAttempt { phase, open, .. } = attempt;
         Attempt { open, phase, run, is_prepared: false }
     }
 
     /// The attempt at a further run beside its first.
-    pub(crate) fn further(open: &OpenExperiment, run: OpenRun) -> Attempt {
-        Attempt { run, ..Attempt::at(open.clone(), Phase::Running) }
+    pub(crate) fn for_extra_run(open: &OpenExperiment, run: OpenRun) -> Attempt {
+        Attempt { run, ..Attempt::in_phase(open.clone(), Phase::Running) }
     }
 
     /// Enters a phase of it in the journal.
@@ -176,7 +176,7 @@ impl Attempt {
                 (Step::Finish, Some(tree)) => Some(self.finish(tree, shared, deadline).await?),
                 (step, tree) => {
                     let environment = shared.environment();
-                    self.take(step, tree, &mut shared.store(), environment)?
+                    self.apply_recovery_step(step, tree, &mut shared.store(), environment)?
                 }
             };
             ended = attempted.or(ended);
@@ -188,7 +188,7 @@ impl Attempt {
 
     /// Takes a step that needs no waiting. Steps of a slot's tree are skipped without one: whoever uses the tree brings it to the
     /// commit first.
-    fn take(
+    fn apply_recovery_step(
         &mut self,
         step: Step,
         tree: Option<&mut Workspace>,
@@ -199,7 +199,7 @@ impl Attempt {
             (Step::Reset, Some(tree)) => tree.reset_after_call(store, &self.open)?,
             (Step::BringBack, Some(tree)) => {
                 if let Some(users) = tree.users() {
-                    users.put_version_back(store, &draft_of(&self.open)?)?;
+                    users.restore_version(store, &draft_of(&self.open)?)?;
                 }
             }
             (Step::CheckOut, Some(tree)) if self.phase == Phase::Checking => {
@@ -364,7 +364,7 @@ impl Attempt {
             Some(_) => store.journal.calls.last().ignored.iter().cloned().collect(),
             None => BTreeSet::new(),
         };
-        let run = measured.counted_run(workspace.home.is_one_of_many().then_some(commit));
+        let run = measured.counted_run(workspace.owner.is_one_of_many().then_some(commit));
         let earlier = self.open.draft.as_ref();
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
         let mut record = Record {
@@ -419,13 +419,13 @@ impl Attempt {
     }
 
     /// Returns the kind of further agent call that this draft leads to, if any.
-    pub(crate) fn again(&self, draft: &Record) -> Option<Again> {
+    pub(crate) fn next_rework(&self, draft: &Record) -> Option<ReworkCall> {
         let ran = match &self.open.trial {
             Some(_) => Ran::Trial,
             None if !self.open.beside.replays.is_empty() => Ran::Merged,
             None => Ran::Own,
         };
-        again_on_slots(ran, draft.failure.as_ref(), &draft.versions)
+        next_rework_on_slots(ran, draft.failure.as_ref(), &draft.versions)
     }
 
     /// Has the experiment reviewed, calls the agent again, or records it, as its draft requires.
@@ -434,7 +434,7 @@ impl Attempt {
         if self.awaits_review(&shared.store(), &draft) {
             return Ok(Stage::Review);
         }
-        if shared.calls_agent && self.again(&draft).is_some() {
+        if shared.calls_agent && self.next_rework(&draft).is_some() {
             self.begin_rework(workspace, &mut shared.store(), &draft)?;
             return Ok(Stage::Over(Attempted::Waiting));
         }
@@ -443,7 +443,7 @@ impl Attempt {
 
     /// Saves what an agent left unfinished and restores branch and working tree. Without a version yet, this closes the
     /// experiment.
-    pub(crate) fn put_unfinished_away(&self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
+    pub(crate) fn save_unfinished(&self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
         workspace.settle_settings(store)?;
         match &self.open.draft {
             // The version that it was to rework is saved already.
@@ -454,7 +454,7 @@ impl Attempt {
             _ => workspace.reset_to(store, &self.open.base, self.open.id)?,
         }
         if let Some(draft) = &self.open.draft {
-            workspace.put_version_back(store, draft)?;
+            workspace.restore_version(store, draft)?;
         }
         if self.open.is_made() { store.write_journal() } else { workspace.enter_idle(store, self.open.id, None) }
     }
@@ -473,7 +473,7 @@ impl Attempt {
             workspace.undo_commit(store, &self.open, &commit_of(&self.open)?, &what)?;
         }
         // The agent is called again for it.
-        store.journal.calls.uncount();
+        store.journal.calls.rollback_count();
         workspace.enter_idle(store, self.open.id, None)
     }
 
@@ -483,7 +483,7 @@ impl Attempt {
         let commit = commit_of(&self.open)?;
         store.keep_as_idea(&self.open, &commit)?;
         crash::point("rollback.change_saved");
-        workspace.put_before(store, &self.open, &commit)?;
+        workspace.restore_base(store, &self.open, &commit)?;
         workspace.enter_idle(store, self.open.id, None)
     }
 

@@ -4,7 +4,9 @@
 use super::lifecycle::{Attempt, Attempted};
 use super::recording::{run_finished, without_own};
 use super::reworking::refuse_commit;
-use crate::domain::{Beside, CommitId, ExperimentId, Number, Outcome, Phase, Record, Replay, Train, experiment_names};
+use crate::domain::{
+    CommitId, Concurrency, ExperimentId, Number, Outcome, Phase, Record, Replay, Train, experiment_names,
+};
 use crate::rules::{
     Afresh, Car, FileTerms, Incumbent, Line, LineStep, Measured, MergedChange, Tested, Trial, Verdict, Why,
     fingerprint, is_confirmed, judge, judge_train, mean_tolerance, session_noise, train_tolerance,
@@ -103,7 +105,7 @@ pub(crate) fn open_attempt(store: &Store, id: ExperimentId) -> Result<OpenExperi
 
 /// The attempt of this number as the journal has it.
 pub(crate) fn find_attempt(store: &Store, id: ExperimentId) -> Result<Attempt, SessionError> {
-    let left = store.journal.find(id).cloned().map(Attempt::of);
+    let left = store.journal.find(id).cloned().map(Attempt::from_journal);
     left.ok_or_else(|| no_experiment(&store.history, &store.contract.tag, id.to_string()))
 }
 
@@ -175,13 +177,13 @@ fn keep(store: &mut Store, cars: &[ExperimentId], number: &Number) -> Result<(),
                     memory_gb: measured.memory_gb,
                     guards: measured.guards.clone(),
                     environment: measured.environment.clone(),
-                    beside: Beside { train: Some(train), ..merged.beside },
+                    beside: Concurrency { train: Some(train), ..merged.beside },
                     ..merged
                 }
             }
             false => Record {
                 reason: format!("kept with {}; the number is that of experiment {last}", experiment_names(&others)),
-                beside: Beside { train: Some(train), ..merged.beside },
+                beside: Concurrency { train: Some(train), ..merged.beside },
                 ..merged
             },
         });
@@ -293,7 +295,7 @@ pub(crate) fn open_trial(
         open.refused = open.refused.or(refuse_commit(store, terms, base, commit)?);
         base = commit;
     }
-    let mut attempt = Attempt::at(open, Phase::Idle);
+    let mut attempt = Attempt::in_phase(open, Phase::Idle);
     store.enter_ready(&mut attempt)?;
     on_line(store, true, |line, on| line.started(on, trial));
     Ok(Some(attempt))

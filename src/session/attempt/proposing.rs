@@ -87,7 +87,7 @@ impl Attempt {
         }
         workspace.note_settings(store, open.id, AGENT)?;
         store.journal.calls.begin();
-        let mut attempt = Attempt::at(open, Phase::Idle);
+        let mut attempt = Attempt::in_phase(open, Phase::Idle);
         attempt.enter(store, Phase::Proposing)?;
         crash::point("proposing.entered");
         Ok(attempt)
@@ -146,7 +146,7 @@ impl Attempt {
         texts: Texts,
     ) -> Result<Option<CommitId>, SessionError> {
         let Some((commit, change)) = self.make_commit(workspace, store, known, texts)? else { return Ok(None) };
-        match workspace.home.is_one_of_many() {
+        match workspace.owner.is_one_of_many() {
             true => store.enter_ready(self)?,
             false => self.prepare_run(workspace, store)?,
         }
@@ -238,7 +238,7 @@ impl Calling<'_> {
             Purpose::Proposal(role) => self.keep_proposal(shared, role, &work)?,
             Purpose::Change => {}
         }
-        attempt.put_unfinished_away(workspace, &mut shared.store())?;
+        attempt.save_unfinished(workspace, &mut shared.store())?;
         shared.publish()?;
         Ok(WaitEnd::Done(true))
     }
@@ -321,9 +321,9 @@ pub(crate) async fn propose(
             if attempt.is_prepared {
                 return Ok(Called::Prepared(attempt));
             }
-            if workspace.home.is_disposable() && workspace.vanishes_after(&attempt.open.base, &commit).await? {
+            if workspace.owner.is_disposable() && workspace.vanishes_after(&attempt.open.base, &commit).await? {
                 let store = &mut *shared.store();
-                store.journal.calls.uncount();
+                store.journal.calls.rollback_count();
                 store.close_open(attempt.open.id)?;
                 return Ok(Called::Lost);
             }

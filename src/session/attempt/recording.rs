@@ -7,9 +7,9 @@ use super::left_over::settle_artifacts;
 use super::lifecycle::Attempt;
 use super::line::end_trial;
 use crate::crash;
-use crate::domain::{Beside, CommitId, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Replay, list};
+use crate::domain::{CommitId, Concurrency, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Replay, list};
 use crate::fs::written_to;
-use crate::git::Look;
+use crate::git::WorktreeSnapshot;
 use crate::ledger::Entry;
 use crate::rules::{Afresh, Car, doubtful_gain, is_confirmed};
 use crate::session::errors::SessionError;
@@ -166,14 +166,14 @@ impl Workspace {
         store: &mut Store,
         open: &OpenExperiment,
         record: &Record,
-    ) -> Result<Option<Look>, SessionError> {
+    ) -> Result<Option<WorktreeSnapshot>, SessionError> {
         let look = self.look.take().and_then(|look| look.if_current(store));
         let target = if record.outcome == Outcome::Keep { &record.commit } else { &record.base };
         let why = format!("{} experiment {}", record.outcome, record.id);
         self.move_head(store, target, &[&record.commit, &record.base], &why)?;
         crash::point("settling.branch_moved");
         match open.refused.is_some() && open.by_hand {
-            true => self.put_only_protected_back(&record.commit, &record.base)?,
+            true => self.restore_only_protected(&record.commit, &record.base)?,
             false => self.restore_after_look(store, look.as_ref(), target, &record.commit)?,
         }
         crash::point("settling.put_back");
@@ -226,7 +226,7 @@ fn own_measurement(draft: &Record) -> Replay {
 }
 
 /// The replays of a winner, without the measurement that its record already has.
-pub(crate) fn without_own(open: &OpenExperiment, draft: &Record) -> Beside {
+pub(crate) fn without_own(open: &OpenExperiment, draft: &Record) -> Concurrency {
     let own = own_measurement(draft);
     let mut beside = open.beside.clone();
     beside.replays.retain(|replay| *replay != own);

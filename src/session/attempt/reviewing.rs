@@ -98,7 +98,7 @@ impl Attempt {
             self.enter(&mut shared.store(), Phase::Reviewing)?;
             crash::point("reviewing.entered");
         }
-        if workspace.home.is_one_of_many() {
+        if workspace.owner.is_one_of_many() {
             return Ok(Stage::Over(Attempted::Waiting));
         }
         match self.have_reviewed(shared, deadline).await? {

@@ -11,7 +11,7 @@ use crate::domain::{
     CommitId, Event, ExperimentId, Failure, FailureClass, Outcome, Phase, Record, Replay, Review, ReviewVerdict,
     Version, experiment_name,
 };
-use crate::rules::{Again, FileTerms, Forbidden, LOST_RETRIES, MergedStep, before_run};
+use crate::rules::{FileTerms, Forbidden, LOST_RETRIES, MergedStep, ReworkCall, before_run};
 use crate::session::errors::SessionError;
 use crate::session::store::{AGENT, Store, Texts, commit_of, draft_of};
 use crate::session::tree::Workspace;
@@ -128,8 +128,7 @@ impl Attempt {
         let version = format!("version {}", self.open.versions.len() + 1);
         let reference = store.refs().keep_of(self.open.id, &version, &draft.commit)?;
         crash::point("rework.version_saved");
-        if let Some(again) = self.again(draft) {
-            let Again { time, limit, .. } = again;
+        if let Some(ReworkCall { time, limit, .. }) = self.next_rework(draft) {
             store.note(Event::CalledAgain { id: self.open.id, reason: draft.reason.clone(), time, limit });
         }
         (self.open.commit, self.open.refused) = (None, None);
@@ -242,7 +241,7 @@ pub(crate) async fn merge(
 fn on(attempt: &Attempt, onto: CommitId) -> Attempt {
     let open =
         OpenExperiment { base: onto, commit: None, draft: None, refused: None, ported: None, ..attempt.open.clone() };
-    Attempt::at(open, Phase::Proposing)
+    Attempt::in_phase(open, Phase::Proposing)
 }
 
 fn merging(attempt: &Attempt, store: &Store) -> Result<MergeRequest, SessionError> {

@@ -106,7 +106,7 @@ impl Attempt {
                 RunFound::Gone | RunFound::Unstarted => {
                     // Further runs and checks passed it with what asked for them.
                     if self.run.is_first() {
-                        gate_of_run(shared, &commit_of(&self.open)?, !workspace.home.is_one_of_many()).await?;
+                        gate_of_run(shared, &commit_of(&self.open)?, !workspace.owner.is_one_of_many()).await?;
                     }
                     return self.start_run(workspace, &mut shared.store(), &shared.runs).map(Some);
                 }
@@ -360,7 +360,7 @@ impl Attempt {
     /// Returns whether the tree of a run or a guard was deleted, which makes the results unreliable. If so, removes them
     /// before it rebuilds the tree, since afterwards nothing shows that the tree was missing.
     pub(crate) fn has_lost_tree(&self, workspace: &mut Workspace, store: &mut Store) -> Result<bool, SessionError> {
-        if !workspace.home.is_disposable() || workspace.is_whole() {
+        if !workspace.owner.is_disposable() || workspace.is_whole() {
             return Ok(false);
         }
         self.forget_run(store)?;

@@ -13,8 +13,8 @@ use serde_json::json;
 use crate::agent::{SearchFinding, directive_text, goal_sentence};
 use crate::crash;
 use crate::domain::{
-    Directive, Event, ExperimentId, FORMAT_VERSION, IdeaKind, NewIdea, Rung, cut, ended_text, one_line, search_name,
-    with_causes,
+    Directive, Event, ExperimentId, FORMAT_VERSION, IdeaKind, LadderPosition, NewIdea, cut, ended_text, one_line,
+    search_name, with_causes,
 };
 use crate::exec::{Job, Running};
 use crate::fs::{create_folder, read_at_most, write_unsynced};
@@ -63,9 +63,9 @@ pub(crate) async fn search(
     shared: &Shared<'_>,
     id: ExperimentId,
 ) -> Result<WaitEnd<Rc<[SearchFinding]>>, SessionError> {
-    let (Rung { directive, turns, .. }, commands) = {
+    let (LadderPosition { directive, turns, .. }, commands) = {
         let store = shared.store();
-        (store.journal.ladder.rung(), store.contract.search.clone())
+        (store.journal.ladder.position(), store.contract.search.clone())
     };
     if commands.is_empty() || !matches!(directive, Directive::Pivot { research: true, .. }) {
         return Ok(WaitEnd::Done(Rc::from([])));

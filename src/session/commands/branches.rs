@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Map, json};
 
 use crate::domain::{
-    Beside, Clock, CommitId, Contract, DiffStat, ExperimentId, FEWEST_DIGITS, Failure, Imported, MetricSource,
+    Clock, CommitId, Concurrency, Contract, DiffStat, ExperimentId, FEWEST_DIGITS, Failure, Imported, MetricSource,
     MetricSpec, MetricValue, Outcome, RECORD_VERSION, Record, ReviewVerdict, Tag, Waits, one_line,
 };
 use crate::fs::{make_folder, read_regular};
@@ -429,7 +429,7 @@ impl Maker<'_> {
             units: BTreeMap::new(),
             unmet_limits: Vec::new(),
             outside_cause: None,
-            beside: Beside::default(),
+            beside: Concurrency::default(),
             more: Map::new(),
         })
     }

@@ -112,7 +112,7 @@ impl SessionView {
         }
         let place = made?;
         let (seed, _) = record.to_repeat();
-        let run = RunBeside { seed, links: &links, ..RunBeside::of(contract, record, RunRole::Repro, &executor) };
+        let run = ScratchRun { seed, links: &links, ..ScratchRun::of(contract, record, RunRole::Repro, &executor) };
         let unfinished = place.git_dir().join(REPRO_FOLDER).join(UNFINISHED);
         let (ran, _held) = match hold(&place) {
             Ok(held) => (self.run_in(&place, (record, run), interrupts, publish).await, held),
@@ -141,7 +141,7 @@ impl SessionView {
     async fn run_in(
         &self,
         place: &Repo,
-        (record, run): (&Record, RunBeside<'_>),
+        (record, run): (&Record, ScratchRun<'_>),
         interrupts: &Interrupts,
         publish: &mut dyn FnMut(&Rerunning<'_>),
     ) -> Result<Option<Reproduced>, SessionError> {
@@ -205,7 +205,7 @@ pub(super) struct Linked {
 
 /// A run beside the session.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RunBeside<'a> {
+pub(super) struct ScratchRun<'a> {
     pub(super) contract: &'a Contract,
     /// The experiment whose number the command gets.
     pub(super) id: ExperimentId,
@@ -221,15 +221,15 @@ pub(super) struct RunBeside<'a> {
     pub(super) executor: &'a Executor,
 }
 
-impl<'a> RunBeside<'a> {
+impl<'a> ScratchRun<'a> {
     /// A run of an experiment by the command that it was measured with.
     pub(super) fn of(
         contract: &'a Contract,
         record: &'a Record,
         role: RunRole,
         executor: &'a Executor,
-    ) -> RunBeside<'a> {
-        RunBeside {
+    ) -> ScratchRun<'a> {
+        ScratchRun {
             contract,
             id: record.id,
             commit: &record.commit,
@@ -251,7 +251,7 @@ impl<'a> RunBeside<'a> {
         interrupts: &Interrupts,
         publish: &mut dyn FnMut(&Rerunning<'_>),
     ) -> Result<Option<FinishedRun>, SessionError> {
-        let RunBeside { contract, command, links, .. } = self;
+        let ScratchRun { contract, command, links, .. } = self;
         let root = place.worktree();
         let folder = place.git_dir().join(REPRO_FOLDER);
         let log = folder.join("run.log");
@@ -295,7 +295,7 @@ impl<'a> RunBeside<'a> {
     /// The wall of the run in `place`, if one can be built. A run of another commit protects what the commit's tracked files
     /// of that name are.
     fn wall(&self, view: &SessionView, place: &Repo) -> Result<Option<Wall>, SessionError> {
-        let RunBeside { contract, commit, command, .. } = *self;
+        let ScratchRun { contract, commit, command, .. } = *self;
         let (walls, _) = Walls::tried(contract.sandbox, &view.repo, place.worktree())?;
         let terms = FileTerms::of(contract)?;
         let all = place.objects.files_at(commit, |_| true)?;

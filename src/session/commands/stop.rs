@@ -119,7 +119,7 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
     let is_open = |journal: &Journal| journal.is_to_be_ended() || is_reported(&folder);
     let unfinished = || journal(&folder).filter(is_open);
     let Some(found) = unfinished() else { return Ok(()) };
-    let _lock = match folder.lock(repo.git_dir(), found.home().has_user()) {
+    let _lock = match folder.lock(repo.git_dir(), found.tree_owner().has_user()) {
         Ok(lock) => lock,
         // The process that holds it now started later.
         Err(StateError::Held { .. }) => return Ok(()),

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tempfile::TempDir;
 
-use super::repro::{Linked, Rerunning, RunBeside, hold};
+use super::repro::{Linked, Rerunning, ScratchRun, hold};
 use crate::domain::{Asked, CommitId, Contract, GpuOther, Layout, Number, Record, RunRole, VerifiedId, VerifiedPair};
 use crate::exec::Executor;
 use crate::git::HeadTarget;
@@ -264,7 +264,7 @@ impl<'a> FreshRuns<'a> {
             free.push(slot);
             let goes_on = match ran {
                 Ok(Some(what)) => {
-                    if matches!(what, Ended::Beside(_)) {
+                    if matches!(what, Ended::Concurrency(_)) {
                         waiting.push_front((index, repeats + 1));
                     }
                     ended(index, what).map(|()| true)
@@ -296,9 +296,9 @@ impl<'a> FreshRuns<'a> {
             None => Vec::new(),
         };
         let place = view.repo.make_worktree(&dir, &HeadTarget::Detached(commit.clone()))?;
-        let run = RunBeside::of(contract, record, RunRole::Verify, &self.executor);
+        let run = ScratchRun::of(contract, record, RunRole::Verify, &self.executor);
         let gpu_sharers = self.shared_gpus.as_deref();
-        let run = RunBeside { commit, seed: Some(seed), links, variables: &variables, gpu_sharers, ..run };
+        let run = ScratchRun { commit, seed: Some(seed), links, variables: &variables, gpu_sharers, ..run };
         let mut quiet = |_: &Rerunning<'_>| ();
         let ran = match hold(&place) {
             Ok(_held) => run.finish(view, &place, self.interrupts, &mut quiet).await,
@@ -312,7 +312,7 @@ impl<'a> FreshRuns<'a> {
         let FinishedRun { verdict, exit, .. } = finished;
         let others = view.tainting(&exit, verdict.failure.as_ref());
         if !others.is_empty() && repeats < TAINT_REPEATS {
-            return Ok(Some(Ended::Beside(GpuOther::clause(&others))));
+            return Ok(Some(Ended::Concurrency(GpuOther::clause(&others))));
         }
         let failure = if others.is_empty() { verdict.failure } else { Some(taint(&others)) };
         Ok(Some(match (failure, verdict.value) {
@@ -342,7 +342,7 @@ pub(super) enum Ended {
     /// It gave none.
     Nothing(Unmeasured),
     /// It is made again, as somebody else was on its GPU.
-    Beside(String),
+    Concurrency(String),
 }
 
 impl Ended {
@@ -356,7 +356,7 @@ impl Ended {
         let value = match self {
             Ended::Value(value) => Ok(value),
             Ended::Nothing(it) => Err(it),
-            Ended::Beside(why) => {
+            Ended::Concurrency(why) => {
                 publish(&FreshNews::Repeated { what, seed, why: &why });
                 return None;
             }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::repair::RepairableFinding;
-use crate::domain::{Area, CommitId, Contract, ExperimentId, Finding, Home, Record, Severity, Tag, with_causes};
+use crate::domain::{Area, CommitId, Contract, ExperimentId, Finding, Record, Severity, Tag, TreeOwner, with_causes};
 use crate::fs::absent;
 use crate::git::{BrokenRef, GitError, Repo};
 use crate::rules::{History, Tip, gaps, judge_tip, lost_ids};
@@ -220,8 +220,8 @@ impl Facts {
     }
 
     /// The place where experiments are made and run, by the journal's layout.
-    pub(crate) fn home(&self) -> Home {
-        self.known_journal().map_or(Home::of(None), Journal::home)
+    pub(crate) fn tree_owner(&self) -> TreeOwner {
+        self.known_journal().map_or(TreeOwner::of(None), Journal::tree_owner)
     }
 }
 

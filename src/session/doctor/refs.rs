@@ -193,7 +193,7 @@ fn branch(repo: &Repo, facts: &Facts) -> Result<Vec<RepairableFinding>, SessionE
         found.push(Finding { level: Severity::Warning, ..finding }.into());
     } else if facts.is_only
         && !facts.is_fetched
-        && facts.home().follows_branch()
+        && facts.tree_owner().follows_branch()
         // Behind the wall of a call, HEAD is the call's own.
         && !is_behind_wall(repo)
         && let Some(elsewhere) = elsewhere(&repo.refs.head()?, &branch)
@@ -216,7 +216,7 @@ fn next_session(repo: &Repo, facts: &Facts) -> Result<Option<Tag>, SessionError>
 /// The user's commits on a session's branch, up to `last`: nothing is damaged, and the user decides what becomes of them.
 fn of_user(facts: &Facts, last: &str, next: &Tag) -> Finding {
     let (tag, branch) = (&facts.tag, facts.tag.branch());
-    let adopt = match facts.home().has_user() {
+    let adopt = match facts.tree_owner().has_user() {
         true => format!(", or `ar run --tag {tag} --adopt` to measure them in session {tag}"),
         false => String::new(),
     };

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use std::{fs, io};
 
 use crate::domain::{Composite, Contract, MetricSpec};
-use crate::fs::{open_regular, read_at_most, standing};
+use crate::fs::{open_regular, read_at_most, retry_if_removed};
 use crate::measure::{LogSummary, PatternError, Scanner, place_of};
 use crate::rules::glob;
 use crate::session::errors::SessionError;
@@ -103,7 +103,7 @@ impl LogFollower {
     /// Restores the deleted log of a finished run, if its file is held.
     pub(crate) fn restore(&mut self) -> io::Result<()> {
         let Some(file) = self.file.as_mut().filter(|_| self.is_held && !self.path.exists()) else { return Ok(()) };
-        standing(&self.path, || {
+        retry_if_removed(&self.path, || {
             file.rewind()?;
             io::copy(file, &mut File::create_new(&self.path)?).map(drop)
         })

@@ -13,7 +13,7 @@ use super::terms::{
 };
 use crate::agent::{reports, tells_rounds};
 use crate::domain::{
-    Asked, Clock, Contract, ExperimentId, Home, Layout, LedgerDialect, Sandbox, Spent, Tag, list, shell_word,
+    Asked, Clock, Contract, ExperimentId, Layout, LedgerDialect, Sandbox, Spent, Tag, TreeOwner, list, shell_word,
     with_causes,
 };
 use crate::git::{Changes, Head, Repo};
@@ -125,7 +125,7 @@ impl Plan {
         let (journal, before) = (subject.journal.as_ref(), subject.before.as_ref());
         let continued = subject.known.is_some();
         let layout = subject.new_layout(&repo)?;
-        let tree = Home::of(layout.as_ref());
+        let tree = TreeOwner::of(layout.as_ref());
         if tree.has_user() {
             refuse_lost(&repo, subject.tag.as_ref().filter(|_| continued), journal)?;
             by_others(refuse_held(repo.git_dir()), own)?;
@@ -483,8 +483,8 @@ fn check_agent(plan: &Plan, _: &Subject, _: &Changes) -> Result<(), SessionError
 
 impl Plan {
     /// The place where experiments are made and run.
-    fn tree(&self) -> Home {
-        Home::of(self.layout.as_ref())
+    fn tree(&self) -> TreeOwner {
+        TreeOwner::of(self.layout.as_ref())
     }
 
     /// The command line of the agent that a loop calls.
@@ -634,8 +634,8 @@ fn refuse_threshold(contract: &Contract) -> Result<(), KeepsError> {
 /// Refuses a repository in which something else stands where the folder of all sessions is to be.
 fn refuse_no_folder(repo: &Repo) -> Result<(), SessionError> {
     let path = repo.main_worktree().join(SESSIONS_FOLDER);
-    let is_odd = fs::symlink_metadata(&path).is_ok() && !path.is_dir();
-    if is_odd { Err(SessionError::NoFolder(path)) } else { Ok(()) }
+    let is_irregular = fs::symlink_metadata(&path).is_ok() && !path.is_dir();
+    if is_irregular { Err(SessionError::NoFolder(path)) } else { Ok(()) }
 }
 
 /// Refuses a session that has lost a record: what would be made of it is no continuation.
@@ -680,7 +680,7 @@ fn is_elsewhere(head: &Head, contract: &Contract) -> bool {
     }
 }
 
-fn untracked_notice(changes: &Changes, at: Home) -> Option<String> {
+fn untracked_notice(changes: &Changes, at: TreeOwner) -> Option<String> {
     const SHOWN: usize = 5;
     let paths: Vec<_> = changes.untracked.paths().filter(|path| !is_own(path)).collect();
     let names: Vec<_> = paths.iter().take(SHOWN).map(|path| path.display().to_string()).collect();

@@ -12,7 +12,7 @@ use super::writer::Store;
 use crate::agent::LOG_LINES;
 use crate::domain::{CommitId, ExperimentId, FailureClass, Record, RunRole, Sandbox, StopWhen, Tag, list};
 use crate::exec::{FILES_BEFORE, JobFiles, NoWall, find_builder, kill_other_children, try_wall};
-use crate::fs::{move_odd_away, read_at_most};
+use crate::fs::{move_irregular_away, read_at_most};
 use crate::git::{GitProgram, Repo, WAY_BACK};
 use crate::measure::last_lines;
 use crate::rules::{History, JobPlaces, Places, Wall, WalledRole, files_named, wall};
@@ -71,7 +71,7 @@ pub(crate) fn clear_run_folder(
     }
     let mut moved = Vec::new();
     for path in paths {
-        moved.extend(move_odd_away(&path).map_err(|source| SessionError::Io { action: "move", path, source })?);
+        moved.extend(move_irregular_away(&path).map_err(|source| SessionError::Io { action: "move", path, source })?);
     }
     if !moved.is_empty() {
         notices.note(format!("moved what replaced files of ar's to {}", list(&moved)));

@@ -9,7 +9,8 @@ use super::writer::Store;
 use crate::agent::Memories;
 use crate::crash;
 use crate::domain::{
-    Draw, ExperimentId, Idea, IdeaKind, Lesson, NewIdea, Notice, Outcome, Record, Rung, Tag, agent_name, with_causes,
+    Draw, ExperimentId, Idea, IdeaKind, LadderPosition, Lesson, NewIdea, Notice, Outcome, Record, Tag, agent_name,
+    with_causes,
 };
 use crate::git::Repo;
 use crate::rules::{
@@ -86,7 +87,7 @@ impl Store {
         let files = Files::read(&self.repo.main_worktree(), &self.folder.state(), |what, error| {
             self.notices.note_once(Notice::MemoryUnread { what, why: with_causes(error) });
         });
-        let new_direction = self.journal.ladder.rung().directive.wants_new_direction();
+        let new_direction = self.journal.ladder.position().directive.wants_new_direction();
         memories(&self.contract.tag, &self.history, id, new_direction, self.contract.draw, files)
     }
 
@@ -118,7 +119,7 @@ impl Store {
     }
 
     /// Keeps what an experiment that is over taught, and its ideas. `before` is the rung that the session was on.
-    pub(crate) fn learn_from(&mut self, record: &Record, before: Rung) -> Result<(), SessionError> {
+    pub(crate) fn learn_from(&mut self, record: &Record, before: LadderPosition) -> Result<(), SessionError> {
         if record.id.is_baseline() {
             return Ok(());
         }
@@ -146,7 +147,7 @@ impl Store {
     }
 
     /// Makes a backlog that is gone anew, with the ideas that the records tell of. Those of the user are not among them.
-    pub(crate) fn put_ideas_back(&mut self) -> Result<(), SessionError> {
+    pub(crate) fn restore_ideas(&mut self) -> Result<(), SessionError> {
         if self.ideas().path().exists() {
             return Ok(());
         }
@@ -157,8 +158,8 @@ impl Store {
     }
 
     /// Keeps what the strategy taught that is left, if the session has pivoted since `before`.
-    pub(crate) fn learn_from_pivot(&mut self, before: Rung) -> Result<(), SessionError> {
-        let turns = self.journal.ladder.rung().turns;
+    pub(crate) fn learn_from_pivot(&mut self, before: LadderPosition) -> Result<(), SessionError> {
+        let turns = self.journal.ladder.position().turns;
         let lesson = (turns > before.turns).then(|| pivot_lesson(&self.history, turns)).flatten();
         lesson.map_or(Ok(()), |lesson| self.add_lesson(lesson))
     }

@@ -103,7 +103,7 @@ impl Store {
             true => Notice::FetchedContinued { tag: self.contract.tag.clone(), saved },
             false => Notice::JournalRebuilt { folder: self.folder.root().to_owned(), saved },
         });
-        self.put_rows_back()?;
+        self.ensure_rows()?;
         self.put_lessons_back()
     }
 
@@ -134,15 +134,15 @@ impl Store {
         self.restore_memory()?;
         if was_deleted {
             self.restore_memories()?;
-            self.put_ideas_back()?;
+            self.restore_ideas()?;
         }
         if self.ledger.was_there()
-            && let Some(kept) = self.ledger.move_odd_away()?
+            && let Some(kept) = self.ledger.move_irregular_away()?
         {
             self.note(Notice::LedgerMoved { file: self.ledger.name(), kept });
         }
         if self.ledger.is_missing() {
-            self.put_rows_back()?;
+            self.ensure_rows()?;
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ impl Store {
     }
 
     /// Sees to it that each record has its row.
-    pub(crate) fn put_rows_back(&mut self) -> Result<(), SessionError> {
+    pub(crate) fn ensure_rows(&mut self) -> Result<(), SessionError> {
         let records = self.recorded()?;
         let was_there = !self.ledger.is_missing();
         if records.is_empty() {

@@ -96,7 +96,7 @@ impl Interrupts {
         }
         let asked = self.asked();
         if asked > told {
-            let (after, run) = match store.journal.home().is_one_of_many() {
+            let (after, run) = match store.journal.tree_owner().is_one_of_many() {
                 true => ("these runs", "them"),
                 false => ("this experiment", "its run"),
             };

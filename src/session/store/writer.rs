@@ -13,7 +13,8 @@ use super::notices::{forget_escalation, note_escalation, remove_flag_report, wri
 use super::requests::ReceivedMessages;
 use crate::crash;
 use crate::domain::{
-    Clock, CommitId, Contract, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Rung, Stall, with_causes,
+    Clock, CommitId, Contract, Event, ExperimentId, LadderPosition, Notice, Number, Outcome, Phase, Record, Stall,
+    with_causes,
 };
 use crate::exec::Exit;
 use crate::fs::{FileStamp, Unsynced, open_regular};
@@ -202,7 +203,7 @@ impl Store {
     }
 
     /// Counts a call that changed nothing. Returns the rung of before.
-    pub(crate) fn note_idle_call(&mut self, notices: &str) -> Result<Rung, SessionError> {
+    pub(crate) fn note_idle_call(&mut self, notices: &str) -> Result<LadderPosition, SessionError> {
         self.journal.calls.count_idle();
         let before = self.journal.ladder.count_idle(&self.contract, &self.history);
         self.log_iteration(&Iteration {
@@ -225,9 +226,9 @@ impl Store {
     }
 
     /// Updates the memory files and the counters with an experiment that is over. Returns the rung of before.
-    pub(crate) fn remember(&mut self, record: &Record) -> Result<Rung, SessionError> {
+    pub(crate) fn remember(&mut self, record: &Record) -> Result<LadderPosition, SessionError> {
         self.journal.results.note(0, self.now());
-        let before = self.journal.ladder.rung();
+        let before = self.journal.ladder.position();
         if record.id.is_baseline() {
             return Ok(before);
         }
@@ -265,7 +266,7 @@ impl Store {
     }
 
     /// Says what is new on the ladder since `before`: a flag, whose reason is `why`, and another directive.
-    pub(crate) fn note_steps(&mut self, before: Rung, why: &'static str) {
+    pub(crate) fn note_steps(&mut self, before: LadderPosition, why: &'static str) {
         let (flags, directive) = self.journal.ladder.new_since(before);
         let after = self.history.last_id();
         if let Some(times) = flags {

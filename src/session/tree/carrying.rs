@@ -118,7 +118,7 @@ impl Workspace {
         folder: &Path,
         is_baseline: bool,
     ) -> Result<(), SessionError> {
-        if !self.home.has_user() || store.contract.carry == Carry::All || !cfg!(target_os = "linux") {
+        if !self.owner.has_user() || store.contract.carry == Carry::All || !cfg!(target_os = "linux") {
             return Ok(());
         }
         let mut carried = self.carried(store)?;
@@ -295,7 +295,7 @@ impl Workspace {
 
     /// Puts everything of the user's back at the end of a loop, and notes it as no part of the next change.
     pub(crate) fn end_carrying(&mut self, store: &mut Store) -> Result<(), SessionError> {
-        if !self.home.has_user() || !exists(&store.folder.state().join(CARRIED)) {
+        if !self.owner.has_user() || !exists(&store.folder.state().join(CARRIED)) {
             return Ok(());
         }
         // A run that was cut off may have changed them as well.

@@ -177,7 +177,7 @@ impl Workspace {
     /// Notes what stands below protected paths now as nothing that the next call of the agent made. What appeared while a
     /// call was under way that came to no change is moved out of the working tree.
     pub(crate) fn remember_beside_protected(&mut self, store: &mut Store) -> Result<(), SessionError> {
-        if !self.home.has_user() {
+        if !self.owner.has_user() {
             // Nothing but agents writes there.
             return Ok(());
         }
@@ -215,7 +215,7 @@ impl Workspace {
         let tops = folders_of(&store.contract.protect).into_iter().filter(|top| !top.as_os_str().is_empty());
         let files = tops.flat_map(|top| files_below(root, &top));
         let (main, layout) = (store.repo.main_worktree(), store.journal.layout.as_ref());
-        let links = if self.home.has_user() { &[] } else { layout.map_or(&[][..], |layout| &layout.links) };
+        let links = if self.owner.has_user() { &[] } else { layout.map_or(&[][..], |layout| &layout.links) };
         let is_new = |path: &PathBuf| {
             self.file_terms.is_named_protected(path)
                 && !(links.contains(path) && is_made(&main, root, path))
@@ -253,9 +253,8 @@ impl Workspace {
         Ok((taken, moved))
     }
 
-    /// Sees to it, just before the run or a guard, that protected files are those that were approved and nothing takes their
-    /// place.
-    pub(crate) fn put_protected_back(
+    /// Restores the approved protected files just before the run or a guard, and removes their shadows.
+    pub(crate) fn restore_protected(
         &mut self,
         store: &mut Store,
         id: ExperimentId,
@@ -304,7 +303,7 @@ impl Workspace {
 
     /// Makes the protected files of a refused `commit` those of its `base` again, as far as that has them; all else that it
     /// changes stays in the working tree, staged.
-    pub(crate) fn put_only_protected_back(&mut self, commit: &CommitId, base: &CommitId) -> Result<(), SessionError> {
+    pub(crate) fn restore_only_protected(&mut self, commit: &CommitId, base: &CommitId) -> Result<(), SessionError> {
         let changed = self.repo.objects.changed_between(base, commit)?;
         let tracked = changed.into_iter().map(|changed| changed.path).filter(|path| self.file_terms.protects(path));
         let mut back = BTreeSet::new();
@@ -319,9 +318,9 @@ impl Workspace {
         Ok(self.repo.working_tree.adopt_index(staged)?)
     }
 
-    /// Restores protected files that `who`, the run or a guard, changed or shadowed, and returns that as a failure. Files that
+    /// Returns the failure if `who`, the run or a guard, changed or shadowed protected files, and removes the shadows. Files that
     /// the baseline's run creates count as the user's own.
-    pub(crate) fn restore_protected(
+    pub(crate) fn check_protected(
         &mut self,
         store: &mut Store,
         id: ExperimentId,

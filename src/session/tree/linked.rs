@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::protected::Protected;
 use super::working_tree::Workspace;
 use crate::crash;
-use crate::domain::{CommitId, Home, Notice, Record};
+use crate::domain::{CommitId, Notice, Record, TreeOwner};
 use crate::exec::GpuLocks;
 use crate::fs::{make_folder, make_links, open_regular};
 use crate::git::{ChangeKind, Repo, TreeState, Untracked};
@@ -79,7 +79,7 @@ impl DerefMut for Tree<'_> {
 impl<'s> Trees<'s> {
     /// The trees of a loop; `workspace` is the one in which the session was opened.
     pub(crate) fn of(workspace: &'s mut Workspace) -> Self {
-        if workspace.home.is_one_of_many() { Trees::Own(BTreeMap::new()) } else { Trees::Users(Some(workspace)) }
+        if workspace.owner.is_one_of_many() { Trees::Own(BTreeMap::new()) } else { Trees::Users(Some(workspace)) }
     }
 
     /// Lends a tree. A linked one is made, or made again, with `commit` in it if it is not there. `None` while somebody is at
@@ -187,7 +187,7 @@ impl Workspace {
         let kept = store.repo.keep_worktree(dir, commit, REASON)?;
         let tops = folders_of(&store.contract.protect);
         let (protected, _) = Protected::of(&store.repo, &store.folder, terms, &store.contract.start, &tops)?;
-        let mut workspace = Workspace::new(Rc::new(kept.repo), Home::OwnTree, terms.clone(), protected);
+        let mut workspace = Workspace::new(Rc::new(kept.repo), TreeOwner::Program, terms.clone(), protected);
         if kept.state == TreeState::Relinked {
             // A process that was killed had not made all of it.
             workspace.restore(store, commit, commit)?;

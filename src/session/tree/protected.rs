@@ -271,7 +271,7 @@ impl Workspace {
     pub(crate) fn note_settings(&mut self, store: &mut Store, id: ExperimentId, job: &str) -> Result<(), SessionError> {
         self.settle_settings(store)?;
         let path = Path::new(SETTINGS_FILE);
-        if !self.home.has_user() || !self.file_terms.protects(path) {
+        if !self.owner.has_user() || !self.file_terms.protects(path) {
             return Ok(());
         }
         // No `ar` reads settings that are not text.

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::domain::{Actor, Actors, CommitId, ExperimentId, Notice, Record, RowChanges, Tag, list};
-use crate::fs::{FileStamp, free_beside, if_exists, is_odd, move_away, move_odd_away};
+use crate::fs::{FileStamp, free_beside, if_exists, is_irregular, move_away, move_irregular_away};
 use crate::git::Repo;
 use crate::ledger::{Entry, HeldRows, LedgerChanges};
 use crate::rules::{History, RefChanges, compare_refs};
@@ -187,7 +187,7 @@ impl Expected {
         let torn = repo.refs.torn_head();
         let is_torn = |path: &Path| torn.as_ref().is_some_and(|torn| torn.path == path);
         let is_watched = self.watch.is_some();
-        let restored = self.git.restore(|path| is_watched && is_odd(path) || is_torn(path))?;
+        let restored = self.git.restore(|path| is_watched && is_irregular(path) || is_torn(path))?;
         let mut moved: Vec<PathBuf> = restored.into_iter().filter_map(|(_, kept)| kept).collect();
         // Nothing better is known of it than what its log says.
         if let Some(torn) = repo.refs.torn_head()
@@ -243,7 +243,7 @@ impl Expected {
         let path = folder.run(id).join("rows.tsv");
         let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
         let write = || {
-            move_odd_away(&path)?;
+            move_irregular_away(&path)?;
             File::options().create(true).append(true).open(&path)?.write_all(text.as_bytes())
         };
         write().map_err(|source| SessionError::Io { action: "write", path: path.clone(), source })?;
@@ -301,7 +301,7 @@ impl Store {
             restored.push((path, moved.map(|()| aside)));
         }
         for log in &logs {
-            move_odd_away(log).map_err(|source| failed(log, source))?;
+            move_irregular_away(log).map_err(|source| failed(log, source))?;
         }
         Memory::new(&self.folder.state()).create(self.history.records())?;
         self.expected.expect_again(self.folder.root());
@@ -355,7 +355,7 @@ impl Store {
         expected.watch = Some(Detection {
             memories,
             // Runs never see the files that an agent leaves in a linked working tree.
-            ignored: if has_agent && !self.journal.home().is_disposable() {
+            ignored: if has_agent && !self.journal.tree_owner().is_disposable() {
                 Some(IgnoredFiles::look(repo)?)
             } else {
                 None
@@ -431,7 +431,7 @@ impl Store {
         }
         if was_changed {
             // Rows that came after those that were held went with the file if somebody deleted it.
-            self.put_rows_back()?;
+            self.ensure_rows()?;
         }
         let what = RowChanges { lost, removed: false_rows, reordered, foreign };
         self.note(Notice::RowsPutRight { file: self.ledger.name(), who: self.expected.actors(), what, kept });

@@ -96,7 +96,7 @@ impl Workspace {
         let root = self.root();
         // In another tree, what git does not have is behind links.
         let copies: BTreeSet<PathBuf> =
-            self.protected.stored.copies.paths().filter(|_| self.home.has_user()).cloned().collect();
+            self.protected.stored.copies.paths().filter(|_| self.owner.has_user()).cloned().collect();
         let tops: BTreeSet<_> = copies.iter().filter_map(|path| path.iter().next()).collect();
         let beside: Vec<PathBuf> = tops.into_iter().flat_map(|top| files_below(root, Path::new(top))).collect();
         let copies = protected_mounts(&copies, &beside);

@@ -10,10 +10,10 @@ use super::protected::{Protected, SettingsBefore};
 use super::tampering::move_odd;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{CommitId, Event, ExperimentId, Home, Notice, Record, list};
+use crate::domain::{CommitId, Event, ExperimentId, Notice, Record, TreeOwner, list};
 use crate::exec::JobFiles;
 use crate::fs::{read_regular, write_atomic};
-use crate::git::{HeadTarget, Look, PutBack, Repo, Saved, TreeStamps, Untracked};
+use crate::git::{HeadTarget, MissingFiles, Repo, Saved, TreeStamps, Untracked, WorktreeSnapshot};
 use crate::rules::FileTerms;
 use crate::session::errors::{SessionError, TryError};
 use crate::session::files::{INDEX_BEFORE, is_own};
@@ -25,7 +25,7 @@ pub(crate) struct Workspace {
     /// The repository as it is seen from here: files, index and `HEAD` are this working tree's own.
     pub(crate) repo: Rc<Repo>,
     /// Whose it is.
-    pub(crate) home: Home,
+    pub(crate) owner: TreeOwner,
     /// The variables of its slot, which runs and guards get besides those of every run.
     pub(crate) variables: Vec<(String, String)>,
     /// Which files an experiment may change.
@@ -34,7 +34,7 @@ pub(crate) struct Workspace {
     pub(crate) protected: Protected,
     pub(crate) untracked: UntrackedFiles,
     /// The state of the working tree after the run.
-    pub(crate) look: Option<Seen<Look>>,
+    pub(crate) look: Option<Seen<WorktreeSnapshot>>,
     /// The stamps of tracked files when the active run began.
     pub(crate) tree_before: Option<TreeStamps>,
     /// What runs in the user's tree leave for later ones.
@@ -71,10 +71,10 @@ impl<T> Seen<T> {
 
 impl Workspace {
     /// A working tree of which nothing was seen yet.
-    pub(crate) fn new(repo: Rc<Repo>, home: Home, file_terms: FileTerms, protected: Protected) -> Workspace {
+    pub(crate) fn new(repo: Rc<Repo>, owner: TreeOwner, file_terms: FileTerms, protected: Protected) -> Workspace {
         Workspace {
             repo,
-            home,
+            owner,
             variables: Vec::new(),
             file_terms,
             protected,
@@ -93,7 +93,7 @@ impl Workspace {
 
     /// This tree, if it is the user's: it follows the branch, and what is in it stays known.
     pub(crate) fn users(&mut self) -> UsersTree<'_> {
-        self.home.follows_branch().then_some(self)
+        self.owner.follows_branch().then_some(self)
     }
 
     /// These variables, and those of its slot.
@@ -104,7 +104,7 @@ impl Workspace {
 
     /// The target of HEAD in this tree: the session's branch, or a commit without a branch.
     fn head_at(&self, store: &Store, commit: &CommitId) -> HeadTarget {
-        match self.home.follows_branch() {
+        match self.owner.follows_branch() {
             true => HeadTarget::Branch(store.contract.tag.branch_ref()),
             false => HeadTarget::Detached(commit.clone()),
         }
@@ -194,7 +194,7 @@ impl Workspace {
     pub(crate) fn restore_after_look(
         &mut self,
         store: &mut Store,
-        look: Option<&Look>,
+        look: Option<&WorktreeSnapshot>,
         target: &CommitId,
         expected: &CommitId,
     ) -> Result<(), SessionError> {
@@ -210,13 +210,13 @@ impl Workspace {
 
     /// Brings the version that is to be reworked back into the user's working tree, which is at its base: there it stays
     /// until the agent is called. Each seat gets it with its call.
-    pub(crate) fn put_version_back(&mut self, store: &mut Store, draft: &Record) -> Result<(), SessionError> {
+    pub(crate) fn restore_version(&mut self, store: &mut Store, draft: &Record) -> Result<(), SessionError> {
         self.users().map_or(Ok(()), |users| users.restore(store, &draft.commit, &draft.base))
     }
 
     /// Brings the tree to `commit` for a call of the agent, with nothing of an earlier job in it. The user's stays as it is.
     pub(crate) fn clear_for_call(&mut self, store: &mut Store, commit: &CommitId) -> Result<(), SessionError> {
-        if self.home.is_disposable() { self.begin_call(store, commit) } else { Ok(()) }
+        if self.owner.is_disposable() { self.begin_call(store, commit) } else { Ok(()) }
     }
 
     /// Brings branch and working tree to the commit of the open experiment.
@@ -238,12 +238,12 @@ impl Workspace {
 
     /// Does the same as [`reset_to`](Self::reset_to) for a call that was cut off, after which nothing is known of the tree.
     pub(crate) fn reset_after_call(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<(), SessionError> {
-        if self.home.is_disposable() {
+        if self.owner.is_disposable() {
             self.untracked.known = Some(Untracked::default());
             let base = self.reclaim_head(store, &open.base)?;
             return self.reset_to(store, &base, open.id);
         }
-        self.put_untracked_back(store)?;
+        self.restore_untracked(store)?;
         self.leave_out_newer(store, open)?;
         self.reset_to(store, &open.base, open.id)
     }
@@ -289,11 +289,11 @@ impl Workspace {
             store.note(Notice::ChangeIsIn { what: what.to_owned(), saved });
         }
         crash::point("rollback.change_saved");
-        self.put_before(store, open, commit)
+        self.restore_base(store, open, commit)
     }
 
     /// Puts branch and working tree back to before a commit of the open experiment, which a ref keeps.
-    pub(crate) fn put_before(
+    pub(crate) fn restore_base(
         &mut self,
         store: &mut Store,
         open: &OpenExperiment,
@@ -321,7 +321,11 @@ impl Workspace {
     }
 
     /// Does the same after a look at the working tree.
-    pub(crate) fn remember_untracked_of(&mut self, store: &mut Store, look: Option<Look>) -> Result<(), SessionError> {
+    pub(crate) fn remember_untracked_of(
+        &mut self,
+        store: &mut Store,
+        look: Option<WorktreeSnapshot>,
+    ) -> Result<(), SessionError> {
         store.heal()?;
         self.remember_beside_protected(store)?;
         let before = self.untracked.known.take().unwrap_or_default();
@@ -336,7 +340,7 @@ impl Workspace {
     fn note_untracked(&mut self, store: &mut Store, now: Untracked, is_written: bool) -> Result<(), SessionError> {
         let now = self.untracked.known.insert(now);
         // Without a user, files of an interrupted call belong to no change.
-        if is_written || !self.home.has_user() {
+        if is_written || !self.owner.has_user() {
             return Ok(());
         }
         Ok(store.expected.write_file(store.folder.state().join(UNTRACKED), now)?)
@@ -364,7 +368,7 @@ impl Workspace {
         &mut self,
         store: &mut Store,
         id: ExperimentId,
-        look: Option<Look>,
+        look: Option<WorktreeSnapshot>,
     ) -> Result<(), SessionError> {
         let Some(users) = self.users() else { return store.close_open(id) };
         users.remember_untracked_of(store, look)?;
@@ -380,9 +384,9 @@ impl Workspace {
 
     /// Puts back the untracked files that were there when the agent was called and that it deleted, as far as their content
     /// is kept, and names all of them.
-    pub(crate) fn put_untracked_back(&mut self, store: &mut Store) -> Result<(), SessionError> {
+    pub(crate) fn restore_untracked(&mut self, store: &mut Store) -> Result<(), SessionError> {
         let Some(known) = &self.untracked.known else { return Ok(()) };
-        let PutBack { back, not_kept, copy_gone } = self.repo.working_tree.put_missing_back(known)?;
+        let MissingFiles { back, not_kept, copy_gone } = self.repo.working_tree.restore_missing(known)?;
         for (fate, paths) in [
             ("restored", back),
             ("too large to restore", not_kept),

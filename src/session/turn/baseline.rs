@@ -101,7 +101,7 @@ pub(crate) async fn repeat_in_first_slot(
 fn further(shared: &Shared<'_>, first: &OpenExperiment, number: u32) -> Attempt {
     let ready = OpenRun::new(RunRole::Baseline, number);
     let run = shared.store().journal.find(first.id).and_then(|found| found.started(&ready).cloned());
-    Attempt::further(first, run.unwrap_or(ready))
+    Attempt::for_extra_run(first, run.unwrap_or(ready))
 }
 
 /// Ends and removes all further runs of the baseline before its measurement begins: those found later belong to it.
@@ -123,7 +123,7 @@ pub(crate) async fn check_baseline(
     terms: &FileTerms,
     first: &OpenExperiment,
 ) -> Result<(), SessionError> {
-    let mut check = Attempt::further(first, OpenRun::new(RunRole::Check, 1));
+    let mut check = Attempt::for_extra_run(first, OpenRun::new(RunRole::Check, 1));
     run_in(shared, terms, 0, &mut check, false).await.map(drop)
 }
 

@@ -59,7 +59,7 @@ impl Session<'_> {
         let newest = store.history.records().last().filter(is_new);
         let is_refused = |record: &&Record| record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal());
         if let Some(refused) = newest.filter(is_refused)
-            && self.workspace.home.has_user()
+            && self.workspace.owner.has_user()
         {
             let tracked = self.workspace.repo.working_tree.changes()?.tracked;
             let left: Vec<PathBuf> = tracked.into_iter().map(|(path, _)| path).collect();
@@ -75,7 +75,7 @@ impl Session<'_> {
         self.end_unseen().await?;
         // The loop itself picks up attempts on slots and interrupted calls.
         let is_first = |phase: &Phase| drive.adopts() || *phase != Phase::Proposing;
-        if !self.workspace.home.is_one_of_many() && open.as_ref().is_some_and(is_first) {
+        if !self.workspace.owner.is_one_of_many() && open.as_ref().is_some_and(is_first) {
             match self.finish_open(None).await? {
                 None | Some(Attempted::Recorded) => {}
                 Some(attempted) => return Ok(attempted),
@@ -124,7 +124,7 @@ impl Session<'_> {
         let open = self.shared.store().journal.first().cloned();
         let mut attempt = match open {
             Some(left) => {
-                let attempt = Attempt::of(left);
+                let attempt = Attempt::from_journal(left);
                 await_files(&self.shared, &attempt).await;
                 if !self.baseline_run().is_there() {
                     end_first_jobs(&self.shared, ExperimentId::BASELINE).await?;
@@ -138,8 +138,8 @@ impl Session<'_> {
                 let start = store.contract.start.clone();
                 let open = OpenExperiment::new(ExperimentId::BASELINE, start.clone(), store.now());
                 let open = OpenExperiment { commit: Some(start), description: "baseline".into(), ..open };
-                let mut attempt = Attempt::at(open, Phase::Idle);
-                attempt.open.beside.slot = self.workspace.home.is_one_of_many().then_some(0);
+                let mut attempt = Attempt::in_phase(open, Phase::Idle);
+                attempt.open.beside.slot = self.workspace.owner.is_one_of_many().then_some(0);
                 attempt
             }
         };
@@ -197,7 +197,7 @@ impl Session<'_> {
         }
         let (terms, first) = (self.workspace.file_terms.clone(), attempt.open.clone());
         let is_over = self.baseline_run() == RunFound::Over;
-        let opens = if is_over || self.workspace.home.has_user() { None } else { watch_opens(&self.shared.store())? };
+        let opens = if is_over || self.workspace.owner.has_user() { None } else { watch_opens(&self.shared.store())? };
         let most = {
             let store = self.shared.store();
             baseline_runs(&store.contract, store.journal.layout.as_ref().map(|layout| layout.slots))
@@ -368,7 +368,7 @@ impl Session<'_> {
         open.commit = Some(commit);
         remove_file(&store.folder.state().join(INDEX_BEFORE))?;
         crash::point("aside.index_forgotten");
-        let mut attempt = Attempt::at(open, Phase::Idle);
+        let mut attempt = Attempt::in_phase(open, Phase::Idle);
         attempt.enter(store, Phase::Committing)?;
         crash::point("aside.opened");
         self.workspace.check_out(store, &attempt.open)?;

@@ -84,7 +84,7 @@ impl Session<'_> {
             },
             Ok(Attempted::Recorded | Attempted::Waiting) => {
                 self.tell_costs()?;
-                let reviewed = match self.turn().await {
+                let reviewed = match self.run_loop().await {
                     Ok(reason) if reason != StopReason::Detached => {
                         review_left(&self.shared, &mut self.workspace).await.map(|()| reason)
                     }

@@ -1,7 +1,7 @@
 //! Picks up attempts that an earlier process left open, opens a session again after it waited for an answer, and saves
 //! unfinished work when a loop ends.
 
-use super::scheduler::Lanes;
+use super::scheduler::Dispatcher;
 use super::session::Session;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason, with_causes};
@@ -16,14 +16,14 @@ use crate::session::tree::UsersTree;
 use crate::session::wait::{Alerted, Observer, needed, report_unopened, trouble_of};
 use crate::state::{OpenAttempt, OpenExperiment};
 
-impl Lanes<'_, '_> {
+impl Dispatcher<'_, '_> {
     /// Finishes or picks up each attempt that is open, but for a baseline that is not recorded.
     pub(crate) async fn recover(&mut self) -> Result<(), SessionError> {
         let mut left = all_open(&self.shared.store());
         // *In place* a rerun had the tree of a change that stays open.
         left.sort_by_key(|left| left.phase != Phase::Checking);
         for left in left {
-            let mut attempt = Attempt::of(left);
+            let mut attempt = Attempt::from_journal(left);
             let found = attempt.found(&self.shared.store(), self.shared.executor_of(&attempt.job()));
             if attempt.open.id.is_baseline() && !found.recorded {
                 continue;
@@ -54,7 +54,7 @@ impl Lanes<'_, '_> {
             }
         }
         drop_left_refs(&mut self.shared.store())?;
-        self.put_branch_back("resumed")
+        self.restore_branch("resumed")
     }
 }
 
@@ -74,8 +74,8 @@ impl Session<'_> {
                     store.enter(Phase::Waiting, OpenExperiment { merge_with: None, seat: None, ..open })?;
                 }
                 Shelved::Recorded => record_measured(store, open, self.workspace.users())?,
-                Shelved::Idea if self.workspace.home.follows_branch() => {
-                    Attempt::of(attempt).leave_as_idea(&mut self.workspace, store)?;
+                Shelved::Idea if self.workspace.owner.follows_branch() => {
+                    Attempt::from_journal(attempt).leave_as_idea(&mut self.workspace, store)?;
                 }
                 Shelved::Idea => shelve_proposal(store, &open, &commit_of(&open)?)?,
                 Shelved::Closed => store.close_open(open.id)?,
@@ -97,7 +97,7 @@ impl Session<'_> {
             if left.phase == Phase::Confirming && left.open.trial.is_none() {
                 end_jobs(&self.shared, left.open.id).await?;
                 ended.push(left.open.id);
-                Attempt::of(left).leave_unconfirmed(&mut self.workspace, &mut self.shared.store())?;
+                Attempt::from_journal(left).leave_unconfirmed(&mut self.workspace, &mut self.shared.store())?;
             }
         }
         let winners = self.shared.store().journal.winners();

@@ -22,12 +22,12 @@ use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, Store};
 use crate::session::tree::{Tree, TreeOf, Trees, Workspace};
 use crate::session::wait::{
-    Clearance, Deadline, Paced, Shared, WaitEnd, await_gpus, clear, take_in_guardians, wait_out,
+    CallPermit, Deadline, PauseOutcome, Shared, WaitEnd, await_call_permit, await_gpus, take_in_guardians, wait_out,
 };
 use crate::state::OpenExperiment;
 
 /// The outcome of a job.
-pub(crate) enum Done<'s> {
+pub(crate) enum JobCompletion<'s> {
     /// A call of an agent ended.
     Called { seat: u32, tree: Tree<'s>, ended: Result<Called, SessionError> },
     /// A run ended, with its guards.
@@ -35,7 +35,7 @@ pub(crate) enum Done<'s> {
     /// The incumbent ran once again.
     Checked { slot: u32, tree: Tree<'s>, ended: Result<WaitEnd<()>, SessionError> },
     /// The wait before new calls is over.
-    Cleared(Result<Paced, SessionError>),
+    Cleared(Result<PauseOutcome, SessionError>),
     /// A review ended.
     Reviewed { id: ExperimentId, ended: Result<Attempted, SessionError> },
     /// The agent is available again, or the outage took too long.
@@ -44,7 +44,7 @@ pub(crate) enum Done<'s> {
     Stopped(Result<(), SessionError>),
 }
 
-type Job<'s> = Pin<Box<dyn Future<Output = Done<'s>> + 's>>;
+type Job<'s> = Pin<Box<dyn Future<Output = JobCompletion<'s>> + 's>>;
 
 /// A busy slot.
 struct Busy {
@@ -75,7 +75,7 @@ enum Scope {
 }
 
 /// The work under way in slots and seats.
-pub(crate) struct Lanes<'s, 'a> {
+pub(crate) struct Dispatcher<'s, 'a> {
     pub(crate) shared: &'s Shared<'a>,
     scope: Scope,
     pub(crate) terms: FileTerms,
@@ -88,7 +88,7 @@ pub(crate) struct Lanes<'s, 'a> {
     /// The seat in which an agent is asked for text.
     text: Option<u32>,
     /// The permission to start new calls.
-    clearance: Clearance,
+    permit: CallPermit,
     /// Duration of the last call in seconds, if it changed nothing.
     idle: Option<f64>,
     /// True if the next pause of the cadence may have begun in an earlier process.
@@ -117,14 +117,14 @@ pub(crate) struct Lanes<'s, 'a> {
 
 impl Session<'_> {
     /// Calls agents and runs what they make, in all seats and slots, until something ends the loop.
-    pub(crate) async fn turn(&mut self) -> Result<StopReason, SessionError> {
+    pub(crate) async fn run_loop(&mut self) -> Result<StopReason, SessionError> {
         let first = self.shared.store().history.next_sequence();
         let (mut tries, mut last) = (0, first);
         let reason = loop {
-            let mut lanes = Lanes::new(&self.shared, &mut self.workspace, Scope::Night { first });
-            let turned = lanes.turn().await;
-            let may_pass = lanes.trees.are_own() && turned.as_ref().is_err_and(SessionError::may_pass);
-            drop(lanes);
+            let mut dispatcher = Dispatcher::new(&self.shared, &mut self.workspace, Scope::Night { first });
+            let turned = dispatcher.run().await;
+            let may_pass = dispatcher.trees.are_own() && turned.as_ref().is_err_and(SessionError::may_pass);
+            drop(dispatcher);
             match turned {
                 // Somebody deletes trees while `ar` works on them: what is open is picked up as after a kill.
                 Err(error) if may_pass && tries < LOST_RETRIES => {
@@ -145,25 +145,25 @@ impl Session<'_> {
 
     /// Brings an attempt to its end whose run is in the journal already, and waits for that at most until `deadline`.
     pub(crate) async fn finish(&mut self, attempt: Attempt, deadline: Deadline) -> Result<Attempted, SessionError> {
-        let mut lanes = Lanes::new(&self.shared, &mut self.workspace, Scope::Open(deadline));
-        lanes.run_at_once(attempt)?;
-        let reason = lanes.go_on().await?;
-        Ok(lanes.came_to(&reason).unwrap_or(Attempted::Waiting))
+        let mut dispatcher = Dispatcher::new(&self.shared, &mut self.workspace, Scope::Open(deadline));
+        dispatcher.run_at_once(attempt)?;
+        let reason = dispatcher.run_until_idle().await?;
+        Ok(dispatcher.last_outcome(&reason).unwrap_or(Attempted::Waiting))
     }
 
     /// Brings what an earlier process left open to its end, and waits for that at most until `deadline`. Returns what came of
     /// it, if anything.
     pub(crate) async fn finish_open(&mut self, deadline: Deadline) -> Result<Option<Attempted>, SessionError> {
-        let mut lanes = Lanes::new(&self.shared, &mut self.workspace, Scope::Open(deadline));
-        let reason = lanes.turn().await?;
-        Ok(lanes.came_to(&reason))
+        let mut dispatcher = Dispatcher::new(&self.shared, &mut self.workspace, Scope::Open(deadline));
+        let reason = dispatcher.run().await?;
+        Ok(dispatcher.last_outcome(&reason))
     }
 }
 
-impl<'s, 'a> Lanes<'s, 'a> {
+impl<'s, 'a> Dispatcher<'s, 'a> {
     fn new(shared: &'s Shared<'a>, workspace: &'s mut Workspace, scope: Scope) -> Self {
         let store = shared.store();
-        Lanes {
+        Dispatcher {
             shared,
             scope,
             terms: workspace.file_terms.clone(),
@@ -174,7 +174,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             slots: BTreeMap::new(),
             seats: BTreeMap::new(),
             text: None,
-            clearance: Clearance::default(),
+            permit: CallPermit::default(),
             idle: None,
             is_begun: true,
             // A check that an earlier process made is not made again, unless it gave no number.
@@ -194,22 +194,22 @@ impl<'s, 'a> Lanes<'s, 'a> {
         }
     }
 
-    async fn turn(&mut self) -> Result<StopReason, SessionError> {
+    async fn run(&mut self) -> Result<StopReason, SessionError> {
         self.recover().await?;
-        self.go_on().await
+        self.run_until_idle().await
     }
 
     /// Does what the rules say until nothing is left to do. Once another process took over the session, waits for the jobs,
     /// which end for that reason.
-    async fn go_on(&mut self) -> Result<StopReason, SessionError> {
-        let ended = self.follow_rules().await;
+    async fn run_until_idle(&mut self) -> Result<StopReason, SessionError> {
+        let ended = self.main_loop().await;
         if let Err(SessionError::TakenOver { .. }) = ended {
             while self.jobs.next().await.is_some() {}
         }
         ended
     }
 
-    async fn follow_rules(&mut self) -> Result<StopReason, SessionError> {
+    async fn main_loop(&mut self) -> Result<StopReason, SessionError> {
         let mut listener = self.shared.interrupts.listen();
         loop {
             let asked = self.shared.asked()?;
@@ -241,18 +241,18 @@ impl<'s, 'a> Lanes<'s, 'a> {
                     None => Ok(self.reason(asked, bar)),
                 };
             }
-            self.hold_back(&mut plan);
+            self.defer_new_calls(&mut plan);
             self.carry_out(plan)?;
             self.shared.publish()?;
             tokio::select! {
-                Some(done) = self.jobs.next() => self.take(done)?,
+                Some(done) = self.jobs.next() => self.handle_completion(done)?,
                 () = listener.signal_or_look() => {}
             }
         }
     }
 
     /// The outcome of the last attempt when the loop ended for this reason.
-    fn came_to(self, reason: &StopReason) -> Option<Attempted> {
+    fn last_outcome(self, reason: &StopReason) -> Option<Attempted> {
         if *reason == StopReason::Detached { Some(Attempted::StillRunning) } else { self.attempted }
     }
 
@@ -414,27 +414,28 @@ impl<'s, 'a> Lanes<'s, 'a> {
     }
 
     /// Removes new calls from a plan until the wait before them is over, and starts that wait.
-    fn hold_back(&mut self, plan: &mut Starts) {
+    fn defer_new_calls(&mut self, plan: &mut Starts) {
         if !plan.calls.iter().any(|call| self.is_new(call)) {
-            if self.clearance == Clearance::Given {
-                self.clearance = Clearance::None;
+            if self.permit == CallPermit::Given {
+                self.permit = CallPermit::None;
             }
             return;
         }
         let purpose = self.purpose();
-        if self.clearance == Clearance::Given && purpose.is_some() {
+        if self.permit == CallPermit::Given && purpose.is_some() {
             return;
         }
         plan.calls.retain(|call| !self.is_new(call));
-        if self.clearance == Clearance::None
+        if self.permit == CallPermit::None
             && let Some(purpose) = purpose
         {
-            self.clearance = Clearance::Awaited;
+            self.permit = CallPermit::Awaited;
             let shared = self.shared;
             let idle = self.idle.take();
             let is_paced = idle.is_none() && purpose == Purpose::Change;
             let paced = is_paced.then(|| std::mem::take(&mut self.is_begun));
-            self.jobs.push(Box::pin(async move { Done::Cleared(clear(shared, idle, paced).await) }));
+            self.jobs
+                .push(Box::pin(async move { JobCompletion::Cleared(await_call_permit(shared, idle, paced).await) }));
         }
     }
 
@@ -477,7 +478,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 Ok(()) => shared.check_incumbent(&mut tree, named, reason).await,
                 Err(error) => Err(error),
             };
-            Done::Checked { slot, tree, ended }
+            JobCompletion::Checked { slot, tree, ended }
         }));
         Ok(())
     }
@@ -522,7 +523,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 Ok(()) => attempt.finish(&mut tree, shared, deadline).await,
                 Err(error) => Err(error),
             };
-            Done::Ran { slot, tree, ended }
+            JobCompletion::Ran { slot, tree, ended }
         }));
         Ok(())
     }
@@ -544,7 +545,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         self.slots.insert(0, Busy { id, work: SlotWork::Run(id), began: Instant::now() });
         self.jobs.push(Box::pin(async move {
             let ended = attempt.finish(&mut tree, shared, deadline).await;
-            Done::Ran { slot: 0, tree, ended }
+            JobCompletion::Ran { slot: 0, tree, ended }
         }));
         Ok(())
     }
@@ -564,7 +565,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         self.slots.insert(slot, Busy { id, work, began: Instant::now() });
         self.jobs.push(Box::pin(async move {
             let ended = attempt.pick_up(&mut tree, shared, deadline, tree_is_gone).await;
-            Done::Ran { slot, tree, ended }
+            JobCompletion::Ran { slot, tree, ended }
         }));
         Ok(())
     }
@@ -580,7 +581,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             self.reviews.insert(id);
             self.jobs.push(Box::pin(async move {
                 let ended = review(&mut attempt, shared).await;
-                Done::Reviewed { id, ended }
+                JobCompletion::Reviewed { id, ended }
             }));
         }
         Ok(())
@@ -615,7 +616,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let Some(busy) = self.slots.get(&slot) else { return };
         let (shared, id) = (self.shared, busy.id);
         if shared.overtaken.borrow_mut().insert(id) {
-            self.jobs.push(Box::pin(async move { Done::Stopped(end_jobs(shared, id).await) }));
+            self.jobs.push(Box::pin(async move { JobCompletion::Stopped(end_jobs(shared, id).await) }));
         }
     }
 
@@ -636,7 +637,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             let id = attempt.unwrap_or_else(|| store.allocate());
             let attempt = Attempt::open(id, named, &mut tree, store)?;
             self.seats.insert(seat, id);
-            self.clearance = Clearance::None;
+            self.permit = CallPermit::None;
             if purpose != Purpose::Change {
                 self.text = Some(seat);
             }
@@ -645,7 +646,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
                     Purpose::Change => propose(attempt, &mut tree, shared).await,
                     Purpose::Summary | Purpose::Proposal(_) => ask_for_text(&attempt, &mut tree, shared, purpose).await,
                 };
-                Done::Called { seat, tree, ended }
+                JobCompletion::Called { seat, tree, ended }
             }));
             return Ok(());
         };
@@ -656,7 +657,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         self.seats.insert(seat, id);
         self.jobs.push(Box::pin(async move {
             let ended = call_again(attempt, &mut tree, shared).await;
-            Done::Called { seat, tree, ended }
+            JobCompletion::Called { seat, tree, ended }
         }));
         Ok(())
     }
@@ -666,12 +667,12 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let shared = self.shared;
         self.waits = true;
         self.shared.store().note_activity();
-        self.jobs.push(Box::pin(async move { Done::Waited(wait_out(shared).await) }));
+        self.jobs.push(Box::pin(async move { JobCompletion::Waited(wait_out(shared).await) }));
     }
 
-    fn take(&mut self, done: Done<'s>) -> Result<(), SessionError> {
+    fn handle_completion(&mut self, done: JobCompletion<'s>) -> Result<(), SessionError> {
         match done {
-            Done::Ran { slot, tree, ended } => {
+            JobCompletion::Ran { slot, tree, ended } => {
                 self.slots.remove(&slot);
                 self.trees.give_back(tree);
                 let attempted = ended?;
@@ -679,7 +680,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 self.attempted = Some(attempted);
                 Ok(())
             }
-            Done::Checked { slot, tree, ended } => {
+            JobCompletion::Checked { slot, tree, ended } => {
                 self.slots.remove(&slot);
                 self.trees.give_back(tree);
                 match ended {
@@ -690,28 +691,28 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 }
                 Ok(())
             }
-            Done::Cleared(paced) => {
-                self.clearance = Clearance::None;
+            JobCompletion::Cleared(paced) => {
+                self.permit = CallPermit::None;
                 match paced? {
-                    Paced::Ready => self.clearance = Clearance::Given,
-                    Paced::Rested => {
-                        self.clearance = Clearance::Given;
+                    PauseOutcome::Ready => self.permit = CallPermit::Given,
+                    PauseOutcome::Rested => {
+                        self.permit = CallPermit::Given;
                         self.shared.store().note_activity();
                     }
-                    Paced::Waited => self.shared.store().note_activity(),
-                    Paced::Ends(reason) => self.ending = Some(reason),
+                    PauseOutcome::Waited => self.shared.store().note_activity(),
+                    PauseOutcome::Ends(reason) => self.ending = Some(reason),
                 }
                 Ok(())
             }
-            Done::Called { seat, tree, ended } => {
+            JobCompletion::Called { seat, tree, ended } => {
                 let id = self.seats.remove(&seat);
                 self.text.take_if(|at| *at == seat);
                 self.trees.give_back(tree);
-                self.put_branch_back("put back")?;
+                self.restore_branch("put back")?;
                 match ended? {
                     Called::Over => self.lost = 0,
                     // One pause serves all calls that end before it is over.
-                    Called::Idle { seconds } if self.clearance != Clearance::Awaited => self.idle = Some(seconds),
+                    Called::Idle { seconds } if self.permit != CallPermit::Awaited => self.idle = Some(seconds),
                     Called::Idle { .. } => {}
                     Called::Prepared(attempt) => {
                         self.lost = 0;
@@ -729,21 +730,21 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 id.into_iter().for_each(|id| self.note_ready(id));
                 Ok(())
             }
-            Done::Waited(waited) => {
+            JobCompletion::Waited(waited) => {
                 self.waits = false;
                 self.ending = waited?.or(self.ending.take());
                 Ok(())
             }
-            Done::Reviewed { id, ended } => {
+            JobCompletion::Reviewed { id, ended } => {
                 self.reviews.remove(&id);
                 ended.map(drop)
             }
-            Done::Stopped(stopped) => stopped,
+            JobCompletion::Stopped(stopped) => stopped,
         }
     }
 
     /// Puts the session's branch back to the incumbent where no working tree follows it.
-    pub(crate) fn put_branch_back(&self, why: &str) -> Result<(), SessionError> {
+    pub(crate) fn restore_branch(&self, why: &str) -> Result<(), SessionError> {
         if !self.trees.are_own() {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::begin::{OpenedRecords, exclude_files, forget, prepare_signing, slot_setup};
 use super::verifying::undo_late_review;
 use crate::crash;
-use crate::domain::{Contract, Directive, Event, ExperimentId, Home, Notice, StopReason};
+use crate::domain::{Contract, Directive, Event, ExperimentId, Notice, StopReason, TreeOwner};
 use crate::exec::boot_id;
 use crate::git::{Head, HeadTarget};
 use crate::rules::{History, Night, folders_of, slot_variables};
@@ -49,7 +49,7 @@ impl<'a> Session<'a> {
         exclude_files(&plan.repo, &plan.ledger, &plan.left_out)?;
         crash::point("open.excluded");
         plan.folder.create()?;
-        let tree_of = Home::of(plan.layout.as_ref());
+        let tree_of = TreeOwner::of(plan.layout.as_ref());
         let lock = plan.folder.lock(plan.repo.git_dir(), tree_of.has_user())?;
         crash::point("open.locked");
         plan.repo.clear_own_locks()?;
@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
             carrying: Carrying::sparing(spared),
             variables: slot_variables(0, None),
             untracked: UntrackedFiles { known: untracked, listed: None },
-            ..Workspace::new(Rc::clone(&store.repo), Home::UserTree, file_terms, protected)
+            ..Workspace::new(Rc::clone(&store.repo), TreeOwner::User, file_terms, protected)
         };
         let shared = Shared::new(store, events, place, interrupts, slots, calls_agent);
         let mut session = Session { shared, workspace };
@@ -102,7 +102,7 @@ impl<'a> Session<'a> {
     async fn enter(
         &mut self,
         home: Option<String>,
-        tree_of: Home,
+        tree_of: TreeOwner,
         drive: Drive,
         night: Option<Night>,
     ) -> Result<(), SessionError> {
@@ -128,15 +128,15 @@ impl<'a> Session<'a> {
             self.workspace.remember_untracked(store)?;
             store.note_rebuilt(is_fetched)?;
         } else if open.is_empty() && store.ledger.is_torn()? {
-            store.put_rows_back()?;
+            store.ensure_rows()?;
         }
-        store.put_ideas_back()
+        store.restore_ideas()
     }
 
     /// Goes from the user's working tree to one of `ar`'s own, if there are slots: the baseline is measured in the first slot.
     /// Later that is a seat's, since a slot whose tree is missing has lost its run.
-    fn take_own_tree(&mut self, home: Home) -> Result<(), SessionError> {
-        if home != self.workspace.home {
+    fn take_own_tree(&mut self, owner: TreeOwner) -> Result<(), SessionError> {
+        if owner != self.workspace.owner {
             let terms = &self.workspace.file_terms;
             let tip = self.shared.store().tip();
             let is_begun = self.shared.store().history.baseline().is_some();
@@ -191,7 +191,7 @@ impl<'a> Session<'a> {
         }
         let branch = store.contract.tag.branch_ref();
         let tip = store.tip();
-        if !self.workspace.home.follows_branch() {
+        if !self.workspace.owner.follows_branch() {
             return match store.repo.refs.branch(&branch)? {
                 None => Ok(store.refs().create_branch(&tip, "start")?),
                 Some(_) => store.set_branch(&tip, &[], "resumed"),
@@ -260,7 +260,7 @@ impl<'a> Session<'a> {
             StopReason::Error { .. } if store.journal.has_open() => Ok(()),
             _ => self.workspace.end_carrying(store),
         };
-        if self.workspace.home.is_disposable() && !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
+        if self.workspace.owner.is_disposable() && !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             remove_trees(store)?;
         }
         let written = store.write_journal();
@@ -287,7 +287,7 @@ impl<'a> Session<'a> {
         };
         crash::point("abandon.begun");
         self.workspace.end_carrying(store)?;
-        match store.journal.home().follows_branch() {
+        match store.journal.tree_owner().follows_branch() {
             // A lock by which the start failed keeps HEAD from being written again.
             true if self.workspace.repo.refs.head().is_ok_and(|head| head.target() == before) => {}
             true => self.workspace.repo.refs.point_head(&before)?,
@@ -312,7 +312,7 @@ impl<'a> Session<'a> {
 struct NewFolder {
     folder: SessionFolder,
     git_dir: PathBuf,
-    home: Home,
+    owner: TreeOwner,
     /// True if the folder of all sessions is missing too.
     is_first: bool,
 }
@@ -323,14 +323,14 @@ impl NewFolder {
         is_missing(plan.folder.root()).then(|| NewFolder {
             folder: plan.folder.clone(),
             git_dir: plan.repo.git_dir().to_owned(),
-            home: Home::of(plan.layout.as_ref()),
+            owner: TreeOwner::of(plan.layout.as_ref()),
             is_first: is_missing(&plan.repo.main_worktree().join(SESSIONS_FOLDER)),
         })
     }
 
     /// Removes the folder after a start that failed before its first run; not if another process holds it by now.
     fn remove_unused(self) {
-        let Ok(lock) = self.folder.lock(&self.git_dir, self.home.has_user()) else { return };
+        let Ok(lock) = self.folder.lock(&self.git_dir, self.owner.has_user()) else { return };
         let has_run = fs::read_dir(self.folder.runs()).is_ok_and(|mut runs| runs.next().is_some());
         if has_run || self.folder.has_contract() {
             return;

@@ -9,7 +9,7 @@ use super::session::Session;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Message, Outcome, Phase, Record, StopReason, Unparsed, Version};
-use crate::rules::{Again, History, REWORKS, again, directions_tried, doubtful_gain};
+use crate::rules::{History, REWORKS, ReworkCall, directions_tried, doubtful_gain, next_rework};
 use crate::session::attempt::{Attempt, Attempted};
 use crate::session::errors::{SessionError, TryError};
 use crate::session::store::{Store, Texts, add_said, receive_messages};
@@ -105,9 +105,9 @@ impl Session<'_> {
 
     async fn wait_on(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
-        if self.workspace.home.is_one_of_many() && self.shared.store().history.baseline().is_some() {
+        if self.workspace.owner.is_one_of_many() && self.shared.store().history.baseline().is_some() {
             // Everything that goes on in slots is ended.
-            self.turn().await?;
+            self.run_loop().await?;
             self.stop(StopReason::Interrupted { requested: true })?;
             return Ok(Tried::RolledBack);
         }
@@ -153,7 +153,7 @@ impl Session<'_> {
         let known = self.workspace.known_untracked()?;
         store.journal.count_try(proposal.direction.as_deref());
         let texts = Texts { own: proposal.description, fallback: None, before: None };
-        let mut attempt = Attempt::at(open, Phase::Idle);
+        let mut attempt = Attempt::in_phase(open, Phase::Idle);
         attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(TryError::NothingToTry)?;
         store.note_unnamed(attempt.open.id);
         Ok(attempt)
@@ -266,7 +266,7 @@ impl Session<'_> {
         store.history.forget(open.id);
         store.journal.calls.count_try(false);
         let texts = Texts { own: proposal.description, fallback: None, before: Some(record.description) };
-        let mut attempt = Attempt::at(open, Phase::Idle);
+        let mut attempt = Attempt::in_phase(open, Phase::Idle);
         attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(TryError::NothingToTry)?;
         store.journal.calls.set_rework(None);
         Ok(attempt)
@@ -287,15 +287,15 @@ fn at_cap(store: &Store) -> Option<StopReason> {
 }
 
 /// The last experiment, if it failed a guard and may be reworked, and how often it was.
-fn reworkable(history: &History) -> Result<(Record, Again), SessionError> {
+fn reworkable(history: &History) -> Result<(Record, ReworkCall), SessionError> {
     let is_guard = |record: &&Record| {
         record.outcome == Outcome::Discard
             && record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::GuardFailed)
     };
     let record = history.records().last().filter(is_guard).ok_or(TryError::NothingToRework)?;
-    let again = again(record.failure.as_ref(), &record.versions);
-    let again = again.ok_or(TryError::ReworkedOften { id: record.id, limit: REWORKS })?;
-    Ok((record.clone(), again))
+    let rework = next_rework(record.failure.as_ref(), &record.versions);
+    let rework = rework.ok_or(TryError::ReworkedOften { id: record.id, limit: REWORKS })?;
+    Ok((record.clone(), rework))
 }
 
 /// The experiment whose change was brought back into the working tree.

@@ -72,7 +72,7 @@ impl Session<'_> {
             end_programs_in(&store.repo, ends.then_some(left));
         }
         self.shared.emit(Notice::Verifying { id: best, seconds: left.as_secs_f64() })?;
-        let open = self.put_open_change_away()?;
+        let open = self.save_open_change()?;
         let verified = night.verify(&self.shared, &mut self.workspace).await?;
         if matches!(verified, VerifyEnd::Stopped(StopReason::Detached)) {
             return Ok(StopReason::Detached);
@@ -93,8 +93,8 @@ impl Session<'_> {
 
     /// Brings branch and working tree *in place* from a change that stays open to the experiment that it was made on. A ref
     /// keeps its commit meanwhile.
-    fn put_open_change_away(&mut self) -> Result<Option<OpenExperiment>, SessionError> {
-        if !self.workspace.home.follows_branch() {
+    fn save_open_change(&mut self) -> Result<Option<OpenExperiment>, SessionError> {
+        if !self.workspace.owner.follows_branch() {
             return Ok(None);
         }
         let store = &mut *self.shared.store();
@@ -295,7 +295,7 @@ pub(crate) async fn review_left(shared: &Shared<'_>, workspace: &mut Workspace) 
 pub async fn review_keeps(session: &mut Session<'_>) -> Result<(), SessionError> {
     let reviewed = review_left(&session.shared, &mut session.workspace).await;
     let store = session.shared.store.get_mut();
-    let trees = if session.workspace.home.is_disposable() { remove_trees(store) } else { Ok(()) };
+    let trees = if session.workspace.owner.is_disposable() { remove_trees(store) } else { Ok(()) };
     // Also saves the usage of a review without a verdict.
     let written = store.write_journal();
     session.finish_alerts().await;
@@ -309,7 +309,7 @@ pub(crate) fn undo_late_review(workspace: &mut Workspace, store: &mut Store, dri
         return Ok(());
     }
     let has_change = drive.adopts() || matches!(drive, Drive::WorkingTree { .. });
-    let keeps_files = has_change && workspace.home.has_user();
+    let keeps_files = has_change && workspace.owner.has_user();
     workspace.undo_review(store, keeps_files)
 }
 
@@ -318,7 +318,7 @@ impl Workspace {
     /// nothing that follows would.
     fn undo_review(&mut self, store: &mut Store, keeps_files: bool) -> Result<(), SessionError> {
         let tip = store.tip();
-        if self.home.follows_branch() {
+        if self.owner.follows_branch() {
             self.move_head(store, &tip, &[], "reviewed")?;
             if !keeps_files {
                 self.restore(store, &tip, &tip)?;
@@ -344,7 +344,7 @@ impl SessionView {
         let journal = self.journal().filter(|journal| count > 0 && has_reviewer && journal.is_between_tries());
         let Some(journal) = journal else { return Ok(0) };
         let is_idle = matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
-        let is_ready = !journal.home().has_user()
+        let is_ready = !journal.tree_owner().has_user()
             || session_of_head(&self.repo.refs.head()?).as_ref() == Some(&self.tag)
                 && self.repo.working_tree.changes()?.tracked.is_empty();
         Ok(if is_idle && is_ready { count } else { 0 })

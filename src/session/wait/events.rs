@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::domain::{Alert, AlertKind, Clock, Contract, Event, Notice, USER, duration_text, exact_time, with_causes};
 use crate::exec::{Executor, Exit, Job};
-use crate::fs::{move_odd_away, write_atomic};
+use crate::fs::{move_irregular_away, write_atomic};
 use crate::rules::{History, alerts};
 use crate::session::errors::SessionError;
 use crate::session::files::{folder_with_space, has_space};
@@ -340,7 +340,7 @@ impl Courier {
             fs::remove_file(log)?;
         }
         // Opening a FIFO for writing blocks until a process reads from it.
-        move_odd_away(log)?;
+        move_irregular_away(log)?;
         let mut file = File::options().create(true).append(true).open(log)?;
         writeln!(file, "{} {}", exact_time(self.clock.now()), alert.text)
     }

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::checkpoints::keep_checkpoint;
-use super::pauses::{Began, Paced, keep_pace, pause_when_idle};
+use super::pauses::{Began, PauseOutcome, keep_pace, pause_when_idle};
 use super::shared::Shared;
 use crate::crash;
 use crate::domain::{Clock, CommitId, Gpu, GpuCrowd, GpuUse, Notice, Record, few};
@@ -175,7 +175,7 @@ fn refuse_damaged(repo: &Repo, checker: &mut ObjectChecker, checked: Checked) ->
 
 /// The permission to start new calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Clearance {
+pub(crate) enum CallPermit {
     /// Refused until the wait is over, which has not begun.
     #[default]
     None,
@@ -188,17 +188,21 @@ pub(crate) enum Clearance {
 /// Waits for what comes before new calls: a pause after a call of so many seconds that changed nothing; otherwise the pause
 /// that the cadence asks for, except before a call for text, and the gate. `paced` says whether the cadence's pause may have
 /// begun in an earlier process.
-pub(crate) async fn clear(shared: &Shared<'_>, idle: Option<f64>, paced: Option<bool>) -> Result<Paced, SessionError> {
+pub(crate) async fn await_call_permit(
+    shared: &Shared<'_>,
+    idle: Option<f64>,
+    paced: Option<bool>,
+) -> Result<PauseOutcome, SessionError> {
     if let Some(seconds) = idle {
         pause_when_idle(shared, seconds).await?;
-        return Ok(Paced::Waited);
+        return Ok(PauseOutcome::Waited);
     }
     keep_checkpoint(shared)?;
     let paced = match paced {
         Some(is_begun) => keep_pace(shared, is_begun).await?,
-        None => Paced::Ready,
+        None => PauseOutcome::Ready,
     };
-    if matches!(paced, Paced::Ready | Paced::Rested) {
+    if matches!(paced, PauseOutcome::Ready | PauseOutcome::Rested) {
         gate_of_call(shared).await?;
     }
     Ok(paced)

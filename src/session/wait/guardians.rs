@@ -89,7 +89,7 @@ pub async fn hear_guardians(repo: &Repo, tag: &Tag, clock: Clock, observer: Obse
     let notices = files.lines().map_or(0, |lines| lines.len());
     let is_new = |journal: &Journal| journal.first_new_guardian_line(notices).is_some();
     let Some(journal) = Journal::read(&state).ok().flatten().filter(is_new) else { return Ok(()) };
-    let lock = match folder.lock(repo.git_dir(), journal.home().has_user()) {
+    let lock = match folder.lock(repo.git_dir(), journal.tree_owner().has_user()) {
         Ok(lock) => lock,
         Err(StateError::Held { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),

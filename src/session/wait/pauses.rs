@@ -20,7 +20,7 @@ use crate::session::store::{Interrupt, Store};
 use crate::state::{IdeaFile, Rest, Sleep};
 
 /// The next step before a call of the agent.
-pub(crate) enum Paced {
+pub(crate) enum PauseOutcome {
     /// The call may start.
     Ready,
     /// The call may start, since a pause is over.
@@ -33,28 +33,28 @@ pub(crate) enum Paced {
 
 /// Pauses after the last iteration by the cadence, at most until the end of this invocation. Any request, new idea or
 /// user message ends the pause at once. `is_begun` is true if an earlier process made the iteration.
-pub(crate) async fn keep_pace(shared: &Shared<'_>, is_begun: bool) -> Result<Paced, SessionError> {
-    let Some(cadence) = shared.store().contract.cadence else { return Ok(Paced::Ready) };
+pub(crate) async fn keep_pace(shared: &Shared<'_>, is_begun: bool) -> Result<PauseOutcome, SessionError> {
+    let Some(cadence) = shared.store().contract.cadence else { return Ok(PauseOutcome::Ready) };
     let rest = shared.store().journal.rest(cadence);
     let decision = match rest {
-        Rest::None => return Ok(Paced::Ready),
+        Rest::None => return Ok(PauseOutcome::Ready),
         Rest::Known(sleep) => Ok((sleep, false)),
         Rest::Due { after, was_out } => decided(&shared.store(), cadence, (after, was_out), is_begun)?,
     };
     let (sleep, sums_up) = match decision {
         Ok(sleep_and_sums_up) => sleep_and_sums_up,
-        Err(reason) => return Ok(Paced::Ends(reason)),
+        Err(reason) => return Ok(PauseOutcome::Ends(reason)),
     };
     shared.store().journal.pauses.sleep(sleep.clone());
     if sums_up {
         write_down(shared)?;
-        return Ok(Paced::Waited);
+        return Ok(PauseOutcome::Waited);
     }
     let Some((pause, until)) = sleep.left(Timestamp::now()) else {
         if sleep.until.is_some() {
             wake(&mut shared.store(), sleep)?;
         }
-        return Ok(Paced::Ready);
+        return Ok(PauseOutcome::Ready);
     };
     shared.store().write_journal()?;
     crash::point("sleep.noted");
@@ -69,9 +69,9 @@ pub(crate) async fn keep_pace(shared: &Shared<'_>, is_begun: bool) -> Result<Pac
     if is_over && shared.asked()? == Interrupt::None {
         wake(&mut shared.store(), sleep)?;
         // With several seats, calls that ended during the pause do not need another one.
-        return Ok(Paced::Rested);
+        return Ok(PauseOutcome::Rested);
     }
-    Ok(Paced::Waited)
+    Ok(PauseOutcome::Waited)
 }
 
 /// Notes that a pause is over.

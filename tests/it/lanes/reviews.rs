@@ -46,14 +46,14 @@ fn a_winner_is_reviewed_before_it_rides_and_one_that_was_not_earned_never_does()
     assert_eq!(records.len(), EXPERIMENTS + 1, "{called:#?}");
     let [mut kept, mut refused] = [0, 0];
     for record in &records[1..] {
-        let is_odd = record["id"].as_u64().unwrap() % 2 == 1;
+        let is_irregular = record["id"].as_u64().unwrap() % 2 == 1;
         match verdict(record) {
             "not_earned" => {
-                assert!(is_odd && record["outcome"] == "discard", "{record}");
+                assert!(is_irregular && record["outcome"] == "discard", "{record}");
                 assert_eq!((&record["failure"]["class"], &record["train"]), (&"review_failed".into(), &Value::Null));
                 refused += 1;
             }
-            "earned" => kept += usize::from(!is_odd && record["outcome"] == "keep"),
+            "earned" => kept += usize::from(!is_irregular && record["outcome"] == "keep"),
             _ => assert_eq!(record["outcome"], "discard", "what is no winner is not reviewed: {record}"),
         }
         for other in record["train"]["members"].as_array().into_iter().flatten() {

@@ -123,7 +123,7 @@ pub struct ToldStep {
 
 /// The position of a session on its ladder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Rung {
+pub struct LadderPosition {
     /// The count towards the next step.
     pub stale: u32,
     /// Pivots since the last keep or flag.

@@ -147,44 +147,44 @@ impl fmt::Display for ExperimentName {
 ///
 /// | Question | The user's tree | A tree of `ar`'s own |
 /// |---|---|---|
-/// | [`Home::follows_branch`] | `HEAD` is on the branch and moves with it | `HEAD` is detached; the branch moves alone |
-/// | [`Home::has_user`] | the user's edits, files and settings are noted, reported and kept | only `ar` and jobs work in it |
-/// | [`Home::is_disposable`] | it is never cleared; the loop ends without it | it is cleared for each job, and rebuilt |
-/// | [`Home::is_one_of_many`] | an attempt stays from its call to its record | a commit under `open/` leaves it and waits |
+/// | [`TreeOwner::follows_branch`] | `HEAD` is on the branch and moves with it | `HEAD` is detached; the branch moves alone |
+/// | [`TreeOwner::has_user`] | the user's edits, files and settings are noted, reported and kept | only `ar` and jobs work in it |
+/// | [`TreeOwner::is_disposable`] | it is never cleared; the loop ends without it | it is cleared for each job, and rebuilt |
+/// | [`TreeOwner::is_one_of_many`] | an attempt stays from its call to its record | a commit under `open/` leaves it and waits |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Home {
+pub enum TreeOwner {
     /// The user's, *in place*.
-    UserTree,
+    User,
     /// A linked one that `ar` made, for a slot or a seat.
-    OwnTree,
+    Program,
 }
 
-impl Home {
+impl TreeOwner {
     /// Returns the kind of tree in which a session with this layout makes and runs its experiments.
-    pub fn of(layout: Option<&Layout>) -> Home {
-        if layout.is_some() { Home::OwnTree } else { Home::UserTree }
+    pub fn of(layout: Option<&Layout>) -> TreeOwner {
+        if layout.is_some() { TreeOwner::Program } else { TreeOwner::User }
     }
 
     /// Returns whether `HEAD` is on the session's branch. Then a record moves branch, index and files together.
     pub fn follows_branch(self) -> bool {
-        self == Home::UserTree
+        self == TreeOwner::User
     }
 
     /// Returns whether the user may work in it meanwhile. Then a session locks it, and separates the user's files from
     /// those of jobs.
     pub fn has_user(self) -> bool {
-        self == Home::UserTree
+        self == TreeOwner::User
     }
 
     /// Returns whether `ar` may clear it before a job, and rebuilds it if an agent deleted it.
     pub fn is_disposable(self) -> bool {
-        self == Home::OwnTree
+        self == TreeOwner::Program
     }
 
     /// Returns whether attempts are open side by side. Each gets its number in advance, and waits as a commit for a
     /// free tree.
     pub fn is_one_of_many(self) -> bool {
-        self == Home::OwnTree
+        self == TreeOwner::Program
     }
 }
 

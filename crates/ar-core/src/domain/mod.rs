@@ -45,14 +45,18 @@ pub use composite::{Axis, COMPOSITE, Composite, CompositeError, DEFAULT_FLOOR, F
 pub use contract::{Drift, Follows, LOCK_FILES, stale_lock_clause};
 pub use dialect::{DialectFormat, LedgerDialect};
 pub use direction::{Direction, NameKind, plain_name};
-pub use directive::{Directive, Explored, Ladder, Perturbation, Role, RoleProposal, Rung, ToldStep, TriedDirection};
+pub use directive::{
+    Directive, Explored, Ladder, LadderPosition, Perturbation, Role, RoleProposal, ToldStep, TriedDirection,
+};
 pub use escalation::{Alert, AlertKind, Escalate, Escalation, Trouble, report_clause};
 pub use event::{Bound, EVENT_VERSION, Event, Reached, StopReason};
 pub use execution::{
     Cluster, DEFAULT_LOST_AFTER, Engine, EngineCommands, Environment, EnvironmentChange, ExecutorName, Sandbox, Space,
     Tools, WallKind,
 };
-pub use experiment::{ExperimentId, ExperimentName, ExperimentNameError, FEWEST_DIGITS, Home, Outcome, Phase, Which};
+pub use experiment::{
+    ExperimentId, ExperimentName, ExperimentNameError, FEWEST_DIGITS, Outcome, Phase, TreeOwner, Which,
+};
 pub use failure::{Failure, FailureClass, FailureTexts};
 pub use finding::{Area, Finding, Severity};
 pub use fresh_results::{Ablated, AblatedRun, AblationStep, Contribution, MetricDrift, VerifiedId, VerifiedPair};
@@ -69,7 +73,7 @@ pub use record::{
     is_none,
 };
 pub use record_parts::{
-    Artifact, ArtifactsRun, Beside, Control, GuardRun, Imported, Replay, RunResult, RunRole, Train, Version,
+    Artifact, ArtifactsRun, Concurrency, Control, GuardRun, Imported, Replay, RunResult, RunRole, Train, Version,
 };
 pub use setting::{Heading, Kind, Setting};
 pub use setting_values::{Cadence, Carry, Decide, Draw, Resident, SizeLimit, StopWhen, VerifyFor};

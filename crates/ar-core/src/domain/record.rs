@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Artifact, ArtifactsRun, Beside, Control, Direction, Environment, ExperimentId, Failure, GpuOther, GuardRun,
+    Artifact, ArtifactsRun, Concurrency, Control, Direction, Environment, ExperimentId, Failure, GpuOther, GuardRun,
     IdeaKind, Imported, Layout, MetricSpec, Metrics, NewIdea, Number, Outcome, PartOf, Review, RunRole, Tag, Tokens,
     Unit, Unparsed, Usage, Version, WallKind,
 };
@@ -360,7 +360,7 @@ pub struct Record {
     pub waits: Waits,
     /// Its relation to other experiments open at the same time.
     #[serde(flatten)]
-    pub beside: Beside,
+    pub beside: Concurrency,
     /// Unknown fields from a newer version, and the contract in the baseline's record.
     #[serde(flatten)]
     pub more: Map<String, Value>,

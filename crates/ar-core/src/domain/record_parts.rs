@@ -66,7 +66,7 @@ pub struct Imported {
 
 /// An experiment's relation to others open at the same time; empty for one made *in place*.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Beside {
+pub struct Concurrency {
     /// The slot that its last run was executed in, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<u32>,

@@ -30,18 +30,18 @@ pub use change::{
 };
 pub use decide::judge::judge;
 pub use decide::{
-    AblatingRun, AblationState, AblationTerms, Afresh, Again, Bars, CARRIED_REPEATS, CONFIRMED, CRASHES_TO_CHECK,
-    CameBack, Car, CarriedFate, Change, CheckReason, Checks, Company, Contender, DriftCheck, Effect, Estimate, FIXES,
-    FreshStep, GpuLook, Incomparable, Incumbent, KeepBar, Line, LineStep, MAX_FRESH, MIN_FRESH, Measured, MergedChange,
-    MergedStep, NextStep, Noise, OtherGpu, REWORKS, Ran, Repeats, ReworkTask, STRICT, Sample, Shift, TAINT_REPEATS,
-    Tested, Trial, UntrackedFile, Verdict, Verified, Why, Without, Writer, ablation, again, again_on_slots,
-    always_stays, axes_without_number, baseline_runs, baseline_with, before_run, came_back, carried_clause, check_due,
-    control_due, controlled, decide, describe_failure, estimate, failed_again, format_distance, format_gain,
-    format_step, fresh_groups, fresh_groups_besides, fresh_runs, fresh_step, goes_with, is_confirmed,
-    is_empty_baseline, is_timed, judge_pair, judge_train, kept_uncontrolled, mean_tolerance, most_ablating_runs,
-    moved_in_a_row, next_step, noise, over_limit, passes_screen, refuse_incomparable, relative_gain, repeat_limit,
-    repeats, session_noise, set_aside_for, taint, tainting, to_verify, train_tolerance, verified, with_companions,
-    with_runs, without_numbers,
+    AblatingRun, AblationState, AblationTerms, Afresh, Bars, CARRIED_REPEATS, CONFIRMED, CRASHES_TO_CHECK, CameBack,
+    Car, CarriedFate, Change, CheckReason, Checks, Company, Contender, DriftCheck, Effect, Estimate, FIXES, FreshStep,
+    GpuLook, Incomparable, Incumbent, KeepBar, Line, LineStep, MAX_FRESH, MIN_FRESH, Measured, MergedChange,
+    MergedStep, NextStep, Noise, OtherGpu, REWORKS, Ran, Repeats, ReworkCall, ReworkTask, STRICT, Sample, Shift,
+    TAINT_REPEATS, Tested, Trial, UntrackedFile, Verdict, Verified, Why, Without, Writer, ablation, always_stays,
+    axes_without_number, baseline_runs, baseline_with, before_run, came_back, carried_clause, check_due, control_due,
+    controlled, decide, describe_failure, estimate, failed_again, format_distance, format_gain, format_step,
+    fresh_groups, fresh_groups_besides, fresh_runs, fresh_step, goes_with, is_confirmed, is_empty_baseline, is_timed,
+    judge_pair, judge_train, kept_uncontrolled, mean_tolerance, most_ablating_runs, moved_in_a_row, next_rework,
+    next_rework_on_slots, next_step, noise, over_limit, passes_screen, refuse_incomparable, relative_gain,
+    repeat_limit, repeats, session_noise, set_aside_for, taint, tainting, to_verify, train_tolerance, verified,
+    with_companions, with_runs, without_numbers,
 };
 pub use history::select::select;
 pub use history::spread::spread;

@@ -36,7 +36,7 @@ pub use reproduce::{
     CRASHES_TO_CHECK, CameBack, CheckReason, Verified, came_back, check_due, failed_again, judge_pair, repeat_limit,
     to_verify, verified,
 };
-pub use rework::{Again, FIXES, REWORKS, Ran, ReworkTask, again, again_on_slots};
+pub use rework::{FIXES, REWORKS, Ran, ReworkCall, ReworkTask, next_rework, next_rework_on_slots};
 pub use settle::{MergedStep, before_run, judge_train, mean_tolerance, train_tolerance};
 pub use taint::{Company, GpuLook, OtherGpu, TAINT_REPEATS, taint, tainting};
 pub use trains::{Afresh, Car, Incumbent, Line, LineStep, MergedChange, Tested, Trial, Why};

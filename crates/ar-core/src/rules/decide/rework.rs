@@ -23,7 +23,7 @@ pub enum ReworkTask {
 
 /// A further call of the agent for the same experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Again {
+pub struct ReworkCall {
     /// Its reason.
     pub task: ReworkTask,
     /// Retry number, from 1.
@@ -34,7 +34,7 @@ pub struct Again {
 
 /// Decides whether to call the agent again for an experiment that ended with `failure`, after earlier `versions` that
 /// failed.
-pub fn again(failure: Option<&Failure>, versions: &[Version]) -> Option<Again> {
+pub fn next_rework(failure: Option<&Failure>, versions: &[Version]) -> Option<ReworkCall> {
     let task = task_of(failure)?;
     let limit = match task {
         ReworkTask::Fix => FIXES,
@@ -43,7 +43,7 @@ pub fn again(failure: Option<&Failure>, versions: &[Version]) -> Option<Again> {
     };
     let before = versions.iter().filter(|version| task_of(version.failure.as_ref()) == Some(task)).count();
     let time = u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1);
-    (time <= limit).then_some(Again { task, time, limit })
+    (time <= limit).then_some(ReworkCall { task, time, limit })
 }
 
 /// The tree of a run on slots.
@@ -59,12 +59,13 @@ pub enum Ran {
 
 /// The same on slots. A change that fails once it is merged goes to the agent once, whatever the failure is: the idea is not
 /// to blame. A trial has no agent of its own: it did not hold, and its halves are tried.
-pub fn again_on_slots(ran: Ran, failure: Option<&Failure>, versions: &[Version]) -> Option<Again> {
+pub fn next_rework_on_slots(ran: Ran, failure: Option<&Failure>, versions: &[Version]) -> Option<ReworkCall> {
     let judges = failure.is_some_and(|failure| failure.class.judges_change());
     match ran {
-        Ran::Own => again(failure, versions),
-        Ran::Merged => again(failure, versions)
-            .or_else(|| (judges && versions.is_empty()).then_some(Again { task: ReworkTask::Mend, time: 1, limit: 1 })),
+        Ran::Own => next_rework(failure, versions),
+        Ran::Merged => next_rework(failure, versions).or_else(|| {
+            (judges && versions.is_empty()).then_some(ReworkCall { task: ReworkTask::Mend, time: 1, limit: 1 })
+        }),
         Ran::Trial => None,
     }
 }
@@ -107,22 +108,22 @@ mod tests {
             (GuardFailed, vec![GuardFailed, GuardFailed], None),
         ] {
             let versions: Vec<_> = before.iter().copied().map(version).collect();
-            let found = again(failure(last).as_ref(), &versions).map(|again| (again.task, again.time));
+            let found = next_rework(failure(last).as_ref(), &versions).map(|again| (again.task, again.time));
             assert_eq!(found, expected, "{last} after {before:?}");
         }
-        assert_eq!(again(None, &[]), None);
+        assert_eq!(next_rework(None, &[]), None);
         let mend = |class, versions: &[Version]| {
-            again_on_slots(Ran::Merged, failure(class).as_ref(), versions).map(|it| it.task)
+            next_rework_on_slots(Ran::Merged, failure(class).as_ref(), versions).map(|it| it.task)
         };
         assert_eq!(mend(Oom, &[]), Some(ReworkTask::Mend));
         assert_eq!(mend(Oom, &[version(Oom)]), None, "once");
         assert_eq!(mend(SyntaxError, &[]), Some(ReworkTask::Fix));
         assert_eq!(mend(FailureClass::Lost, &[]), None, "nobody's change is to blame");
-        assert_eq!(again_on_slots(Ran::Merged, None, &[]), None);
+        assert_eq!(next_rework_on_slots(Ran::Merged, None, &[]), None);
         for class in [SyntaxError, ImportError, GuardFailed, Oom] {
-            assert_eq!(again_on_slots(Ran::Trial, failure(class).as_ref(), &[]), None, "{class} of a trial");
-            let own = again(failure(class).as_ref(), &[]);
-            assert_eq!(again_on_slots(Ran::Own, failure(class).as_ref(), &[]), own, "{class} on its own base");
+            assert_eq!(next_rework_on_slots(Ran::Trial, failure(class).as_ref(), &[]), None, "{class} of a trial");
+            let own = next_rework(failure(class).as_ref(), &[]);
+            assert_eq!(next_rework_on_slots(Ran::Own, failure(class).as_ref(), &[]), own, "{class} on its own base");
         }
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use crate::domain::{ExperimentId, Home, Layout, Number, OutageKind, Phase, Tag};
+use crate::domain::{ExperimentId, Layout, Number, OutageKind, Phase, Tag, TreeOwner};
 use crate::rules::decide::Trial;
 use crate::rules::history::History;
 use crate::rules::schedule::{Capacity, Durations, call_limit, calls_are_short, slots_so_far};
@@ -192,7 +192,7 @@ pub fn lanes_status(
     };
     let running = attempts.iter().filter(|open| in_slot(open).is_some()).filter_map(|open| open.since);
     LanesStatus {
-        is_concurrent: Home::of(layout).is_one_of_many(),
+        is_concurrent: TreeOwner::of(layout).is_one_of_many(),
         slots: (0..slots).map(slot).collect(),
         seats: (0..seats).map(|seat| lane(seat, &in_seat, expected.call.as_secs_f64())).collect(),
         busy_share: slots_so_far(history.records(), layout, running, now).busy_share,

@@ -147,7 +147,7 @@ impl World {
             self.committed.insert(open.change);
         }
         let journal = &mut process.journal;
-        if self.home.is_one_of_many() {
+        if self.owner.is_one_of_many() {
             journal.given = journal.given.max(open.id);
         }
         match journal.open.iter_mut().find(|known| known.id == open.id) {
@@ -183,7 +183,7 @@ impl World {
         let files = self.places[open.slot.unwrap_or(0)].clone();
         if let Some(files) = &files {
             assert_eq!(*files, Files::of(open.commit()), "another commit is run: {open:?}");
-            let is_followed = !self.home.follows_branch() || self.branch == files.tree;
+            let is_followed = !self.owner.follows_branch() || self.branch == files.tree;
             assert!(is_followed, "the branch is at another commit than the one that is run: {open:?}");
         }
         if job == Job::Run {

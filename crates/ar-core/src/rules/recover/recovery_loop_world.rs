@@ -8,7 +8,7 @@ use crate::rules::recover::recovery::{AttemptFacts, RunFound, Step, recover};
 
 impl World {
     pub(super) fn slots(&self) -> usize {
-        if self.home.is_one_of_many() { SLOTS } else { 1 }
+        if self.owner.is_one_of_many() { SLOTS } else { 1 }
     }
 
     /// Begins a process, which first does what the rules say of each attempt that was left open.
@@ -19,7 +19,7 @@ impl World {
         let mut process = Process { journal, acts: VecDeque::new(), jobs: BTreeMap::new() };
         process.acts.extend(self.journal.open.iter().map(|open| Act::Recover(open.id)));
         process.acts.push_back(Act::DropLeftRefs);
-        if !self.home.follows_branch() {
+        if !self.owner.follows_branch() {
             process.acts.push_back(Act::MoveBranch(None));
         }
         process
@@ -56,7 +56,7 @@ impl World {
         let acts: Vec<Act> = steps
             .flat_map(|step| match step {
                 // They are a part of resuming it.
-                Step::CheckOut if !self.home.follows_branch() => vec![],
+                Step::CheckOut if !self.owner.follows_branch() => vec![],
                 Step::Finish => vec![Act::Resume(id)],
                 step => self.acts(&open, step),
             })
@@ -67,7 +67,7 @@ impl World {
     /// The writes of a step.
     fn acts(&self, open: &Open, step: Step) -> Vec<Act> {
         let id = open.id;
-        let users = self.home.follows_branch();
+        let users = self.owner.follows_branch();
         match step {
             Step::EndJobs => vec![Act::EndJobs(id)],
             Step::ForgetRun => vec![Act::ForgetJob(id)],
@@ -94,7 +94,7 @@ impl World {
     fn check_out(&self, open: &Open) -> Vec<Act> {
         let (place, tree) = (open.slot.unwrap_or(0), open.commit());
         let put_back = Act::PutBack(place, Some(tree.clone()));
-        match self.home.follows_branch() {
+        match self.owner.follows_branch() {
             true => vec![Act::Save(place), Act::MoveBranch(Some(tree)), put_back],
             false => vec![put_back],
         }
@@ -144,7 +144,7 @@ impl World {
         let open = &process.journal.open;
         let is_busy = |slot: usize| {
             let is_in = |open: &Open| open.slot == Some(slot) && process.jobs.contains_key(&open.id);
-            let is_seat = |open: &Open| self.home.has_user() && open.seat.is_some();
+            let is_seat = |open: &Open| self.owner.has_user() && open.seat.is_some();
             open.iter().any(|open| is_in(open) || is_seat(open))
         };
         let free = (0..self.slots()).find(|slot| !is_busy(*slot));
@@ -158,7 +158,7 @@ impl World {
         if let (Some(slot), Some(ready)) = (free, open.iter().find(is_ready)) {
             ways.push(self.start_in(slot, ready));
         }
-        let seats = if self.home.is_one_of_many() { SEATS } else { 1 };
+        let seats = if self.owner.is_one_of_many() { SEATS } else { 1 };
         (0..seats).for_each(|seat| ways.extend(self.seat(process, seat, free.is_some())));
         if !ways.is_empty() {
             process.acts.extend(ways.swap_remove(choice % ways.len()));
@@ -178,13 +178,13 @@ impl World {
         let proposed = open.iter().filter(|open| open.trial.is_none()).count();
         let left = open.iter().find(|open| open.phase == Phase::Proposing && open.seat.is_none());
         // *In place* the seat is the slot, and an attempt stays in it to its end.
-        let is_taken = self.home.has_user() && (!is_free || left.is_none() && !open.is_empty());
+        let is_taken = self.owner.has_user() && (!is_free || left.is_none() && !open.is_empty());
         if is_taken || left.is_none() && self.records.len() + proposed > self.count {
             return vec![];
         }
         let begins_at = left.filter(|left| left.draft.is_some()).map(|left| self.begins_at(left));
         // The user's tree is there already.
-        let stand = (!self.home.has_user()).then_some(Act::PutBack(place, begins_at));
+        let stand = (!self.owner.has_user()).then_some(Act::PutBack(place, begins_at));
         vec![stand.into_iter().chain([Act::Call(left.map(|left| left.id), seat)]).collect()]
     }
 
@@ -192,7 +192,7 @@ impl World {
     fn commit(&self, open: &Open, tree: Tree) -> Vec<Vec<Act>> {
         let open = Open { phase: Phase::Committing, tree: Some(tree.clone()), seat: None, ..open.clone() };
         let (commit, enter) = (Act::Commit(tree.clone()), Act::Enter(Box::new(open.clone())));
-        if self.home.is_one_of_many() {
+        if self.owner.is_one_of_many() {
             return vec![vec![commit, Act::PutRef(open.id, tree), enter]];
         }
         let move_branch = Act::MoveBranch(Some(tree));
@@ -288,7 +288,7 @@ impl World {
         let versions = open.versions.iter().copied().chain([open.change]).collect();
         let again = Open { phase: Phase::Proposing, versions, tree: None, runs: 0, ..open.clone() };
         let mut acts = vec![Act::Keep(tree.clone()), Act::Enter(Box::new(again))];
-        if self.home.follows_branch() {
+        if self.owner.follows_branch() {
             let branch = Act::MoveBranch(Some(self.base_tree(open.base)));
             acts.extend([Act::Save(0), Act::PutBack(0, Some(tree)), branch]);
         }
@@ -301,7 +301,7 @@ impl World {
         let mut acts = Vec::new();
         if job == Job::Run || !is_reworked {
             acts.push(Act::Keep(open.commit()));
-            acts.extend(if self.home.follows_branch() { self.roll_back(open) } else { vec![] });
+            acts.extend(if self.owner.follows_branch() { self.roll_back(open) } else { vec![] });
         }
         acts.extend(match is_reworked {
             true => self.record(open, vec![open.record(false)]),
@@ -334,7 +334,7 @@ impl World {
         let mut acts: Vec<Act> = records.iter().cloned().map(Act::WriteRef).collect();
         acts.extend(records.iter().map(|record| Act::WriteRow(record.id, open.rows_from)));
         acts.push(Act::MoveBranch(None));
-        acts.extend(if self.home.follows_branch() { vec![Act::Save(0), Act::PutBack(0, None)] } else { vec![] });
+        acts.extend(if self.owner.follows_branch() { vec![Act::Save(0), Act::PutBack(0, None)] } else { vec![] });
         acts.extend(records.iter().map(|record| record.id).chain([open.id]).map(Act::DropRef));
         acts.push(Act::CloseAll(open.id, records.clone()));
         acts

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::world::World;
-use crate::domain::{Home, Phase};
+use crate::domain::{Phase, TreeOwner};
 use crate::rules::decide::REWORKS;
 
 /// Gains of which two are won side by side, so that the second rides a train.
@@ -61,11 +61,11 @@ fn kill_everywhere(mut world: World) -> (Vec<Vec<Phase>>, bool, bool) {
 
 #[test]
 fn killed_at_each_step_and_again_at_each_step_of_the_way_back_each_experiment_is_whole() {
-    for (home, count) in [(Home::UserTree, 4), (Home::OwnTree, 6)] {
-        let (seen, reworked, half) = kill_everywhere(World::new(home, GAINS.to_vec(), vec![0, 0, 1], count));
+    for (owner, count) in [(TreeOwner::User, 4), (TreeOwner::Program, 6)] {
+        let (seen, reworked, half) = kill_everywhere(World::new(owner, GAINS.to_vec(), vec![0, 0, 1], count));
         let is_seen = |phases: &[Phase]| seen.iter().any(|open| phases.iter().all(|phase| open.contains(phase)));
-        assert!(reworked && is_seen(&[Phase::Guarding]), "{home:?}: a version is guarded, and reworked");
-        if home.is_one_of_many() {
+        assert!(reworked && is_seen(&[Phase::Guarding]), "{owner:?}: a version is guarded, and reworked");
+        if owner.is_one_of_many() {
             let three = [Phase::Proposing, Phase::Running, Phase::Waiting];
             assert!(is_seen(&three), "three attempts are open at a time: in a seat, in a slot, and in line");
             assert!(half, "a train is recorded in part");
@@ -104,13 +104,13 @@ proptest! {
 
     #[test]
     fn every_interleaving_ends_with_one_record_and_one_row_for_each_commit(
-        home in prop_oneof![2 => Just(Home::UserTree), 1 => Just(Home::OwnTree)],
+        owner in prop_oneof![2 => Just(TreeOwner::User), 1 => Just(TreeOwner::Program)],
         happenings in prop::collection::vec(happening(), 0..120),
         gains in prop::collection::vec(-3..5_i8, 1..9),
         refused in prop::collection::vec(0..=REWORKS as usize + 1, 1..6),
         count in 1..9_usize,
     ) {
-        let mut world = World::new(home, gains, refused, count);
+        let mut world = World::new(owner, gains, refused, count);
         for happening in happenings {
             match happening {
                 Happening::Steps(choices) => choices.into_iter().for_each(|choice| world.step(choice)),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::LOST_RETRIES;
-use crate::domain::{Home, Phase};
+use crate::domain::{Phase, TreeOwner};
 use crate::rules::decide::{Line, REWORKS, Trial};
 
 const SLOTS: usize = 3;
@@ -119,7 +119,7 @@ mod turns;
 /// The disk, and the active process.
 #[derive(Debug, Clone)]
 pub(super) struct World {
-    home: Home,
+    owner: TreeOwner,
     journal: Journal,
     commits: BTreeSet<Tree>,
     open_refs: BTreeMap<u32, Tree>,
@@ -150,12 +150,12 @@ pub(super) struct World {
 
 impl World {
     /// A session of `count` experiments.
-    pub(super) fn new(home: Home, gains: Vec<i8>, refused: Vec<usize>, count: usize) -> World {
+    pub(super) fn new(owner: TreeOwner, gains: Vec<i8>, refused: Vec<usize>, count: usize) -> World {
         let draft = Draft { change: 0, base: 0, tree: Tree::new(), value: Some(0.0), passed: None };
         let tree = Tree::new();
         let baseline = Record { id: 0, versions: vec![], runs: 1, draft, tree, kept: true, replaces: false };
         World {
-            home,
+            owner,
             journal: Journal::default(),
             commits: BTreeSet::from([Tree::new()]),
             open_refs: BTreeMap::new(),
@@ -164,7 +164,7 @@ impl World {
             rows: vec![0],
             branch: Tree::new(),
             jobs: BTreeMap::new(),
-            places: if home.has_user() { vec![Some(Files::of(Tree::new()))] } else { vec![None; SLOTS + SEATS] },
+            places: if owner.has_user() { vec![Some(Files::of(Tree::new()))] } else { vec![None; SLOTS + SEATS] },
             process: None,
             gains,
             refused,
@@ -202,7 +202,7 @@ impl World {
 
     /// The working tree of a seat.
     fn place_of_seat(&self, seat: usize) -> usize {
-        if self.home.has_user() { 0 } else { SLOTS + seat }
+        if self.owner.has_user() { 0 } else { SLOTS + seat }
     }
 
     fn value(&self, tree: &Tree) -> f64 {
@@ -267,7 +267,7 @@ impl World {
     /// The user changes a file *in place* while an experiment with a commit is open and no process is active.
     pub(super) fn lay_hands(&mut self) {
         let has_commit = self.journal.open.iter().any(|open| open.tree.is_some());
-        if self.home.has_user() && self.process.is_none() && has_commit {
+        if self.owner.has_user() && self.process.is_none() && has_commit {
             let files = self.places[0].get_or_insert(Files::of(Tree::new()));
             files.tree.insert(USERS);
             files.is_half = true;
@@ -287,7 +287,7 @@ impl World {
 
     /// Somebody deletes the tree of a slot of `ar`'s own, and a job in it ends with whatever it sees.
     pub(super) fn delete_tree(&mut self, slot: usize) {
-        if self.home.has_user() {
+        if self.owner.has_user() {
             return;
         }
         self.places[slot % SLOTS] = None;
@@ -320,12 +320,12 @@ impl World {
             // *In place* the branch holds it, and before that the user's tree.
             let is_there = |files: &Files| files.tree.is_superset(tree);
             let is_in_place =
-                self.home.has_user() && (self.branch == *tree || self.places[0].as_ref().is_some_and(is_there));
+                self.owner.has_user() && (self.branch == *tree || self.places[0].as_ref().is_some_and(is_there));
             let is_kept = self.open_refs.contains_key(&open.id) || self.is_recorded(open.id) || is_in_place;
             assert!(is_kept || self.saved.contains(&Files::of(tree.clone())), "git may prune the commit of {open:?}");
         }
         assert!(self.starts.values().all(|starts| *starts <= 1 + LOST_RETRIES), "started too often: {:?}", self.starts);
-        assert!(!self.home.has_user() || self.journal.open.len() <= 1, "several are open in place");
+        assert!(!self.owner.has_user() || self.journal.open.len() <= 1, "several are open in place");
         let recorded = self.records.iter().map(|record| record.id);
         assert!(recorded.take(self.rows.len()).eq(self.rows.iter().copied()), "{:?}: {:?}", self.rows, self.records);
     }
@@ -334,7 +334,7 @@ impl World {
     pub(super) fn check(&self) {
         let ids: Vec<u32> = self.records.iter().map(|record| record.id).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "recorded twice: {ids:?}");
-        assert!(!self.home.has_user() || ids.iter().copied().eq(0..=self.count as u32), "gaps in place: {ids:?}");
+        assert!(!self.owner.has_user() || ids.iter().copied().eq(0..=self.count as u32), "gaps in place: {ids:?}");
         assert_eq!(self.rows, ids, "one row for each record, in their order");
         let of_record =
             |record: &Record| record.versions.iter().copied().chain([record.draft.change]).collect::<Vec<_>>();
@@ -353,7 +353,7 @@ impl World {
         }
         assert_eq!(self.branch, tip.tree, "the branch is at the last one that was kept");
         let files = Some(Files::of(tip.tree.clone()));
-        assert!(!self.home.has_user() || self.places[0] == files, "the user's tree is at the last one that was kept");
+        assert!(!self.owner.has_user() || self.places[0] == files, "the user's tree is at the last one that was kept");
         assert!(self.open_refs.is_empty(), "refs without attempts: {:?}", self.open_refs);
     }
 
@@ -371,7 +371,7 @@ impl World {
         let is_good = is_better && draft.passed == Some(true);
         assert!(is_good || !record.kept, "kept: {record:?}");
         assert!(!record.kept || record.replaces || record.tree.is_superset(&tip.tree), "what is kept is a chain");
-        if self.home.has_user() {
+        if self.owner.has_user() {
             assert_eq!(draft.base, tip.id, "not on the last one kept: {record:?}");
             assert_eq!((record.kept, &record.tree), (is_good, &draft.tree), "not as it was measured");
         }

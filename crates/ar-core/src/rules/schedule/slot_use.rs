@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use crate::domain::{CommitId, Home, Layout, Outcome, Record, Run};
+use crate::domain::{CommitId, Layout, Outcome, Record, Run, TreeOwner};
 use crate::rules::history::spread::median;
 
 /// The slots of a session, and how busy they were.
@@ -59,7 +59,7 @@ fn executed_commit<'a>(record: &'a Record, run: &'a Run) -> &'a CommitId {
 
 /// Returns whether experiments ran side by side, or can now.
 pub fn is_concurrent(records: &[Record], layout: Option<&Layout>) -> bool {
-    Home::of(layout).is_one_of_many() || records.iter().any(|record| record.beside.slot.is_some())
+    TreeOwner::of(layout).is_one_of_many() || records.iter().any(|record| record.beside.slot.is_some())
 }
 
 /// The slots of a session with this layout now, by its records.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use strum::VariantArray;
 
 use crate::domain::{
-    Contract, Directive, ExperimentId, Explored, Failure, FailureClass, Ladder, Outcome, Perturbation, Record, Role,
-    RoleProposal, Rung, StopReason, ToldStep,
+    Contract, Directive, ExperimentId, Explored, Failure, FailureClass, Ladder, LadderPosition, Outcome, Perturbation,
+    Record, Role, RoleProposal, StopReason, ToldStep,
 };
 use crate::rules::history::{History, directions_tried, is_tried};
 
@@ -53,24 +53,24 @@ pub(crate) enum Turn {
 }
 
 /// Applies one iteration. `research` tells whether the contract allows ideas from outside.
-pub(crate) fn climb(ladder: Ladder, rung: Rung, turn: Turn, research: bool) -> Rung {
+pub(crate) fn advance(ladder: Ladder, rung: LadderPosition, turn: Turn, research: bool) -> LadderPosition {
     let repeated = if turn == Turn::Repeated { rung.repeated + 1 } else { 0 };
-    let rung = Rung { repeated, ..rung };
+    let rung = LadderPosition { repeated, ..rung };
     if turn == Turn::Kept {
-        return Rung { stale: 0, pivots: 0, directive: Directive::Free, ..rung };
+        return LadderPosition { stale: 0, pivots: 0, directive: Directive::Free, ..rung };
     }
     if repeated >= REPEATS_BEFORE_FLAG {
         return flag(rung);
     }
     match ladder {
-        Ladder::Refine => refine(Rung { stale: rung.stale + 1, ..rung }, turn, research),
+        Ladder::Refine => refine(LadderPosition { stale: rung.stale + 1, ..rung }, turn, research),
         Ladder::Structural => {
             let moved_on = matches!(turn, Turn::NotKept { worse: false, finding: true });
-            let next = structural(Rung { stale: rung.stale + u32::from(!moved_on), ..rung }, moved_on);
+            let next = structural(LadderPosition { stale: rung.stale + u32::from(!moved_on), ..rung }, moved_on);
             // A pivot that was not followed holds.
             let holds = turn == Turn::Repeated && next.flags == rung.flags;
             if holds {
-                Rung { directive: rung.directive, pivots: rung.pivots, turns: rung.turns, ..next }
+                LadderPosition { directive: rung.directive, pivots: rung.pivots, turns: rung.turns, ..next }
             } else {
                 next
             }
@@ -79,7 +79,7 @@ pub(crate) fn climb(ladder: Ladder, rung: Rung, turn: Turn, research: bool) -> R
 }
 
 /// Begins anew in an untried direction, as after a flag: a guardian found that nothing comes of the session any more.
-pub(crate) fn redirected(rung: Rung) -> Rung {
+pub(crate) fn redirected(rung: LadderPosition) -> LadderPosition {
     flag(rung)
 }
 
@@ -120,14 +120,14 @@ pub(crate) fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
 
 /// The rung that a session's experiments lead to, and the experiments after which it was flagged. Agent calls without
 /// changes have no record and do not count.
-pub(crate) fn climb_all(ladder: Ladder, history: &History, research: bool) -> (Rung, Vec<ExperimentId>) {
-    let mut rung = Rung::default();
+pub(crate) fn advance_all(ladder: Ladder, history: &History, research: bool) -> (LadderPosition, Vec<ExperimentId>) {
+    let mut rung = LadderPosition::default();
     let mut flagged = Vec::new();
     let mut incumbent = None;
     for record in history.records() {
         if let Some(turn) = turn_of(record, incumbent) {
             let before = rung.flags;
-            rung = climb(ladder, rung, turn, research);
+            rung = advance(ladder, rung, turn, research);
             if rung.flags > before {
                 flagged.push(record.id);
             }
@@ -140,7 +140,7 @@ pub(crate) fn climb_all(ladder: Ladder, history: &History, research: bool) -> (R
     (rung, flagged)
 }
 
-fn refine(rung: Rung, turn: Turn, research: bool) -> Rung {
+fn refine(rung: LadderPosition, turn: Turn, research: bool) -> LadderPosition {
     if rung.stale < PIVOT_AFTER {
         let directive = match rung.stale {
             // The directive of a call without a change to measure holds until there is one.
@@ -148,7 +148,7 @@ fn refine(rung: Rung, turn: Turn, research: bool) -> Rung {
             REFINE_AFTER.. => Directive::Refine,
             _ => Directive::Free,
         };
-        return Rung { directive, ..rung };
+        return LadderPosition { directive, ..rung };
     }
     let pivots = rung.pivots + 1;
     if pivots >= FLAG_AT {
@@ -156,23 +156,23 @@ fn refine(rung: Rung, turn: Turn, research: bool) -> Rung {
     }
     let perturbation = perturbation(rung.turns);
     let directive = Directive::Pivot { perturbation, research: research && pivots >= RESEARCH_AT };
-    Rung { stale: 0, pivots, turns: rung.turns + 1, directive, ..rung }
+    LadderPosition { stale: 0, pivots, turns: rung.turns + 1, directive, ..rung }
 }
 
-fn structural(rung: Rung, moved_on: bool) -> Rung {
+fn structural(rung: LadderPosition, moved_on: bool) -> LadderPosition {
     if rung.stale >= STRUCTURAL_FLAG_AFTER {
         return flag(rung);
     }
     if rung.stale < STRUCTURAL_PIVOT_AFTER || moved_on {
-        return Rung { directive: Directive::Free, ..rung };
+        return LadderPosition { directive: Directive::Free, ..rung };
     }
     let directive = Directive::Pivot { perturbation: perturbation(rung.turns), research: false };
-    Rung { pivots: rung.pivots + 1, turns: rung.turns + 1, directive, ..rung }
+    LadderPosition { pivots: rung.pivots + 1, turns: rung.turns + 1, directive, ..rung }
 }
 
-fn flag(rung: Rung) -> Rung {
+fn flag(rung: LadderPosition) -> LadderPosition {
     let directive = Directive::FreshStart { perturbation: perturbation(rung.turns) };
-    Rung { stale: 0, pivots: 0, turns: rung.turns + 1, flags: rung.flags + 1, directive, repeated: 0 }
+    LadderPosition { stale: 0, pivots: 0, turns: rung.turns + 1, flags: rung.flags + 1, directive, repeated: 0 }
 }
 
 /// One after the other.
@@ -195,7 +195,7 @@ pub struct LadderState {
     stale_count: u32,
     /// The position of the session on its ladder.
     #[serde(default)]
-    rung: Rung,
+    rung: LadderPosition,
     /// The experiments after which the session was flagged for review.
     #[serde(default)]
     flagged: Vec<ExperimentId>,
@@ -214,12 +214,12 @@ impl LadderState {
     /// The state that a session's records lead to.
     pub fn of_records(contract: Option<&Contract>, history: &History) -> Self {
         let ladder = contract.map(|contract| contract.ladder).unwrap_or_default();
-        let (rung, flagged) = climb_all(ladder, history, contract.is_some_and(Contract::allows_research));
+        let (rung, flagged) = advance_all(ladder, history, contract.is_some_and(Contract::allows_research));
         LadderState { stale_count: history.since_keep(), rung, flagged, ..LadderState::default() }
     }
 
     /// The rung.
-    pub fn rung(&self) -> Rung {
+    pub fn position(&self) -> LadderPosition {
         self.rung
     }
 
@@ -279,7 +279,7 @@ impl LadderState {
     }
 
     /// Counts a call that changed nothing. Returns the rung of before.
-    pub fn count_idle(&mut self, contract: &Contract, history: &History) -> Rung {
+    pub fn count_idle(&mut self, contract: &Contract, history: &History) -> LadderPosition {
         let before = self.rung;
         self.stale_count += 1;
         self.take(contract, history, Turn::Idle);
@@ -287,20 +287,20 @@ impl LadderState {
     }
 
     /// Begins anew in an untried direction, with a flag. Returns the rung of before.
-    pub fn redirect(&mut self, contract: &Contract, history: &History) -> Rung {
+    pub fn redirect(&mut self, contract: &Contract, history: &History) -> LadderPosition {
         let before = self.rung;
         self.step_to(redirected(before), contract, history);
         before
     }
 
     fn take(&mut self, contract: &Contract, history: &History, turn: Turn) {
-        self.step_to(climb(contract.ladder, self.rung, turn, contract.allows_research()), contract, history);
+        self.step_to(advance(contract.ladder, self.rung, turn, contract.allows_research()), contract, history);
         if turn == Turn::Kept {
             self.told.clear();
         }
     }
 
-    fn step_to(&mut self, rung: Rung, contract: &Contract, history: &History) {
+    fn step_to(&mut self, rung: LadderPosition, contract: &Contract, history: &History) {
         let before = std::mem::replace(&mut self.rung, rung);
         let after = history.last_id();
         let (flags, directive) = self.new_since(before);
@@ -316,8 +316,8 @@ impl LadderState {
 
     /// Returns the number of flags if it rose since `before`, and the directive if it changed to another than
     /// [`Directive::Free`].
-    pub fn new_since(&self, before: Rung) -> (Option<u32>, Option<Directive>) {
-        let Rung { flags, directive, .. } = self.rung;
+    pub fn new_since(&self, before: LadderPosition) -> (Option<u32>, Option<Directive>) {
+        let LadderPosition { flags, directive, .. } = self.rung;
         let is_new = directive != before.directive && directive != Directive::Free;
         ((flags > before.flags).then_some(flags), is_new.then_some(directive))
     }
@@ -374,11 +374,11 @@ mod tests {
     }
 
     fn directives(ladder: Ladder, turns: &[Turn], research: bool) -> Vec<String> {
-        let mut rung = Rung::default();
+        let mut rung = LadderPosition::default();
         turns
             .iter()
             .map(|turn| {
-                rung = climb(ladder, rung, *turn, research);
+                rung = advance(ladder, rung, *turn, research);
                 name(rung.directive)
             })
             .collect()
@@ -443,7 +443,7 @@ mod tests {
         let contract = sample::contract("x");
         let (history, ladder) = session(&[[true].as_slice(), &[false; 12]].concat(), &contract);
         let recorded = LadderState::of_records(Some(&contract), &history);
-        assert_eq!((ladder.rung(), ladder.stale_count()), (recorded.rung(), 12));
+        assert_eq!((ladder.position(), ladder.stale_count()), (recorded.position(), 12));
         let told: Vec<u32> = ladder.told().iter().map(|step| step.after.number()).collect();
         assert_eq!(told, [4, 6, 9, 11], "refine and pivot, twice");
         let (_, kept) = session(&[false, false, false, true], &contract);
@@ -455,7 +455,7 @@ mod tests {
         for stop_when_flagged in [true, false] {
             let contract = Contract { stop_when_flagged, ..sample::contract("x") };
             let (history, mut ladder) = session(&[false; 3], &contract);
-            let before = ladder.rung();
+            let before = ladder.position();
             ladder.redirect(&contract, &history);
             let (flags, directive) = ladder.new_since(before);
             assert_eq!((flags, directive), (Some(1), Some(ladder.directive())));

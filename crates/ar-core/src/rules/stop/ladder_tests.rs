@@ -43,10 +43,10 @@ fn the_records_of_a_session_bring_it_where_its_experiments_did() {
     records.extend((2..=16).map(|id| record(id, "discard", Some(1.8), "", None)));
     records.insert(9, record(17, "crash", None, "lost", None));
     let history = History::new(records);
-    let (rung, flagged) = climb_all(Ladder::Refine, &history, true);
+    let (rung, flagged) = advance_all(Ladder::Refine, &history, true);
     assert_eq!((rung.flags, flagged), (1, vec![16.into()]));
     assert_eq!(rung.directive, Directive::FreshStart { perturbation: Perturbation::Removal });
-    let (rung, flagged) = climb_all(Ladder::Structural, &history, false);
+    let (rung, flagged) = advance_all(Ladder::Structural, &history, false);
     assert_eq!((rung.flags, rung.stale, flagged), (3, 3, [5, 9, 13].map(ExperimentId::from).to_vec()));
 }
 
