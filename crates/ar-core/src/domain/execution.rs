@@ -1,6 +1,8 @@
-//! Where runs and guards are executed: the engine, the walls around jobs, and the environment of an experiment.
+//! Where experiments are made and executed: slots and seats, the engine, the walls around jobs, and the environment of
+//! an experiment.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +10,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use strum::{Display, EnumMessage, EnumString, VariantArray};
 
-use super::ExperimentId;
+use super::setting::take;
+use super::settings::ALL;
+use super::{Asked, ExperimentId, GpuChoice, Heading, count_of, duration_text};
 
 /// The default of `--lost-after`: five minutes, after which Slurm forgets an ended job (`MinJobAge`) unless it is
 /// configured otherwise.
 pub const DEFAULT_LOST_AFTER: Duration = Duration::from_secs(300);
 
 /// Number of slots of a session that executes its runs elsewhere, unless the user says otherwise.
-pub(super) const CLUSTER_SLOTS: u32 = 4;
+const CLUSTER_SLOTS: u32 = 4;
 
 /// The executor of a session's runs, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Display, EnumMessage, EnumString, VariantArray)]
@@ -240,8 +244,161 @@ pub struct Space {
     pub total_files: u64,
 }
 
+/// Marks a link that runs write to.
+const WRITABLE: &str = ":rw";
+
+/// Default number of proposals that wait, ready to run, with several slots. In simulated nights, one keeps the slots
+/// busy for 98% of the time, and more for over 99%.
+const AHEAD: u32 = 2;
+
+/// Slots and seats, each with a linked working tree of its own. It is not part of the contract: a session may continue
+/// with another layout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// The number of slots, at least 1.
+    pub slots: u32,
+    /// The most proposals that may wait, ready to run, beyond the free slots.
+    pub ahead: u32,
+    /// The most agents at a time; absent for as many as keep the slots fed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u32>,
+    /// The GPUs that are divided among the slots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<GpuChoice>,
+    /// The number of GPUs that a run uses.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub gpus_per_run: u32,
+    /// Paths that git does not store, linked into every working tree; relative to the repository's root.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<PathBuf>,
+    /// The links that runs write to: caches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writable: Vec<PathBuf>,
+    /// What executes runs and guards elsewhere; absent where they run on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Cluster>,
+    /// The one that executed them before they ran on this machine, to which the session may go back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_before: Option<Cluster>,
+}
+
+impl Layout {
+    /// The layout of so many slots, without GPUs and links.
+    pub fn of(slots: u32) -> Layout {
+        let ahead = if slots > 1 { AHEAD } else { 1 };
+        Layout {
+            slots,
+            ahead,
+            calls: None,
+            gpus: None,
+            gpus_per_run: 1,
+            links: Vec::new(),
+            writable: Vec::new(),
+            cluster: None,
+            cluster_before: None,
+        }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+impl Asked {
+    /// Where experiments are to be made and run: `before`, with what is asked for in its place; `None` for *in place*. Where
+    /// nothing is known of before, slots, GPUs, proposals ahead or an executor elsewhere must be asked for.
+    pub fn layout(&self, before: Option<&Layout>) -> Option<Layout> {
+        let goes_elsewhere = self.executor.is_some_and(|executor| executor != ExecutorName::Local);
+        let is_asked = self.slots.is_some() || self.gpus.is_some() || self.ahead.is_some() || goes_elsewhere;
+        let of_new = self.slots.unwrap_or(if goes_elsewhere { CLUSTER_SLOTS } else { 1 });
+        let mut layout = before.cloned().or_else(|| is_asked.then(|| Layout::of(of_new)))?;
+        let Layout { slots, ahead, calls, gpus, gpus_per_run, links, writable, cluster, cluster_before } = &mut layout;
+        take(slots, self.slots);
+        take(ahead, self.ahead);
+        take(calls, self.calls);
+        take(gpus, self.gpus.clone());
+        take(gpus_per_run, self.gpus_per_run);
+        if let Some(asked) = &self.links {
+            *links = asked.iter().map(|link| without_mark(link).unwrap_or_else(|| link.clone())).collect();
+            *writable = asked.iter().filter_map(|link| without_mark(link)).collect();
+        }
+        let known = cluster.take();
+        *cluster = self.cluster(known.is_some(), known.as_ref().or(cluster_before.as_ref()));
+        *cluster_before = known.or(cluster_before.take()).filter(|_| cluster.is_none());
+        Some(layout)
+    }
+
+    /// The engine that runs are executed by from now on; `before` is the last one, which executes them now if it `goes_on`.
+    fn cluster(&self, goes_on: bool, before: Option<&Cluster>) -> Option<Cluster> {
+        let name = self.executor.or(before.filter(|_| goes_on).map(|cluster| cluster.engine.name()))?;
+        let (engine, lost_after) = (before.map(|before| before.engine.clone()), before.map(|before| before.lost_after));
+        let engine = match (name, engine) {
+            (ExecutorName::Local, _) => return None,
+            (ExecutorName::Slurm, Some(Engine::Slurm { sbatch })) => {
+                Engine::Slurm { sbatch: self.sbatch.clone().unwrap_or(sbatch) }
+            }
+            (ExecutorName::Slurm, _) => Engine::Slurm { sbatch: self.sbatch.clone().unwrap_or_default() },
+            (ExecutorName::Commands, Some(engine @ Engine::Commands(_))) if self.executor.is_none() => engine,
+            (ExecutorName::Commands, engine) => match &self.engine {
+                Some(commands) => Engine::Commands(commands.clone()),
+                None => engine.filter(|engine| engine.name() == name)?,
+            },
+        };
+        Some(Cluster { engine, lost_after: self.lost_after.or(lost_after).unwrap_or(DEFAULT_LOST_AFTER) })
+    }
+
+    /// The settings of slots and seats that are asked for, by their keys, each with what is asked for by it alone.
+    pub fn of_layout(&self) -> impl Iterator<Item = (&'static str, Asked)> {
+        let is_layout = |key: &str| ALL.iter().any(|setting| setting.key == key && setting.heading == Heading::Slots);
+        self.each().into_iter().filter(move |(key, _)| is_layout(key))
+    }
+}
+
+/// The path of a link that is marked as one that runs write to.
+fn without_mark(link: &Path) -> Option<PathBuf> {
+    link.to_str()?.strip_suffix(WRITABLE).map(PathBuf::from)
+}
+
+impl Layout {
+    /// What it is, as lines for a person.
+    pub fn lines(&self) -> Vec<String> {
+        let ahead = count_of(self.ahead, "proposal");
+        let calls = self.calls.map(|calls| format!(", {} at a time", count_of(calls, "agent"))).unwrap_or_default();
+        let mut lines = vec![format!("slots     {}, {ahead} ahead{calls}", self.slots)];
+        if let Some(gpus) = &self.gpus {
+            lines.push(format!("GPUs      {gpus}, {} a run", self.gpus_per_run));
+        }
+        match &self.cluster {
+            None => {}
+            Some(Cluster { engine: Engine::Slurm { sbatch }, .. }) => {
+                lines.push(format!("executor  Slurm, {}", if sbatch.is_empty() { "without options" } else { sbatch }));
+            }
+            Some(Cluster { engine: Engine::Commands(commands), .. }) => {
+                lines.push(format!("executor  {}", commands.submit));
+            }
+        }
+        if let Some(cluster) = self.cluster.as_ref().filter(|cluster| cluster.lost_after != DEFAULT_LOST_AFTER) {
+            lines.push(format!("lost      after {} without a word of the job", duration_text(cluster.lost_after)));
+        }
+        if !self.links.is_empty() {
+            let mark = |link| if self.writable.contains(link) { WRITABLE } else { "" };
+            let links: Vec<String> =
+                self.links.iter().map(|link| format!("{}{}", link.display(), mark(link))).collect();
+            lines.push(format!("links     {}", links.join(", ")));
+        }
+        lines
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -260,5 +417,85 @@ mod tests {
         }
         let least = serde_json::json!({"kind": "slurm"});
         assert_eq!(serde_json::from_value::<Cluster>(least).unwrap().lost_after, DEFAULT_LOST_AFTER);
+    }
+
+    fn asked(set: impl FnOnce(&mut Asked)) -> Asked {
+        let mut asked = Asked::default();
+        set(&mut asked);
+        asked
+    }
+
+    #[test]
+    fn slots_gpus_and_ahead_make_linked_trees_and_nothing_else_does() {
+        let others = asked(|asked| {
+            asked.links = Some(vec!["data".into(), "cache:rw".into()]);
+            asked.calls = Some(2);
+            asked.gpus_per_run = Some(2);
+        });
+        assert_eq!(others.layout(None), None);
+        assert_eq!(Asked::default().layout(None), None);
+        let keys: Vec<_> = others.of_layout().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["gpus-per-run", "calls", "link"]);
+
+        assert_eq!(asked(|asked| asked.slots = Some(4)).layout(None), Some(Layout::of(4)));
+        assert_eq!(asked(|asked| asked.ahead = Some(0)).layout(None), Some(Layout { ahead: 0, ..Layout::of(1) }));
+        let gpus = asked(|asked| asked.gpus = Some(GpuChoice::All)).or(others).layout(None).unwrap();
+        assert_eq!(
+            gpus,
+            Layout {
+                gpus: Some(GpuChoice::All),
+                gpus_per_run: 2,
+                calls: Some(2),
+                links: vec!["data".into(), "cache".into()],
+                writable: vec!["cache".into()],
+                ..Layout::of(1)
+            }
+        );
+    }
+
+    #[test]
+    fn a_flag_changes_one_setting_and_keeps_the_rest() {
+        let (calls, gpus) = (Some(3), Some(GpuChoice::All));
+        let before = Layout { calls, links: vec!["data".into()], writable: vec!["data".into()], gpus, ..Layout::of(4) };
+        assert_eq!(Asked::default().layout(Some(&before)), Some(before.clone()));
+        let after = asked(|asked| asked.slots = Some(8)).layout(Some(&before));
+        assert_eq!(after, Some(Layout { slots: 8, ..before.clone() }));
+        let after = asked(|asked| asked.links = Some(vec!["a".into(), "b".into()])).layout(Some(&before));
+        assert_eq!(after, Some(Layout { links: vec!["a".into(), "b".into()], writable: Vec::new(), ..before }));
+    }
+
+    #[test]
+    fn who_goes_back_to_a_cluster_has_its_options_as_before() {
+        let to = |executor| asked(|asked| asked.executor = Some(executor));
+        let slurm = asked(|asked| {
+            asked.executor = Some(ExecutorName::Slurm);
+            asked.sbatch = Some("-p gpu".into());
+            asked.lost_after = Some(Duration::from_secs(60));
+        });
+        let there = slurm.layout(None).unwrap();
+        assert_eq!((there.slots, there.cluster.is_some()), (CLUSTER_SLOTS, true));
+        let here = to(ExecutorName::Local).layout(Some(&there)).unwrap();
+        assert_eq!((&here.cluster, here.slots), (&None, CLUSTER_SLOTS));
+        assert_eq!(Asked::default().layout(Some(&here)), Some(here.clone()), "it stays here");
+        assert_eq!(to(ExecutorName::Slurm).layout(Some(&here)), Some(there));
+    }
+
+    #[test]
+    fn a_layout_is_shown_in_full() {
+        assert_eq!(Layout::of(1).lines(), ["slots     1, 1 proposal ahead"]);
+        let layout = Layout {
+            calls: Some(3),
+            gpus: Some(GpuChoice::All),
+            gpus_per_run: 2,
+            links: vec!["data".into(), ".venv".into(), "cache".into()],
+            writable: vec!["cache".into()],
+            ..Layout::of(4)
+        };
+        let lines = [
+            "slots     4, 2 proposals ahead, 3 agents at a time",
+            "GPUs      all, 2 a run",
+            "links     data, .venv, cache:rw",
+        ];
+        assert_eq!(layout.lines(), lines);
     }
 }

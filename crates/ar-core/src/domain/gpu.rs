@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::as_text::as_text;
+use super::json::as_text;
 use super::{bytes_text, few};
 
 /// A GPU, or one MIG instance of a GPU, which programs see as a GPU of its own.

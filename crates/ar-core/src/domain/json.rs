@@ -1,4 +1,5 @@
-//! JSON documents that cannot control a terminal, and objects that are parsed late.
+//! Values in JSON: documents that cannot control a terminal, objects that are parsed late, moments, durations, and types that
+//! files hold as people write them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -92,6 +93,104 @@ impl Serialize for Unparsed {
         self.value().serialize(serializer)
     }
 }
+
+/// Moments in files and documents, for `#[serde(with)]`: written as [`exact_time`], read with any fraction.
+pub mod millis {
+    use jiff::Timestamp;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::domain::exact_time;
+
+    /// Writes a moment.
+    pub fn serialize<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&exact_time(*at))
+    }
+
+    /// Reads a moment.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        Timestamp::deserialize(deserializer)
+    }
+
+    /// The same for an optional moment.
+    pub mod option {
+        use super::{Deserialize, Deserializer, Serializer, Timestamp, exact_time};
+
+        /// Writes a moment, or null.
+        pub fn serialize<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+            match at {
+                Some(at) => serializer.serialize_some(&exact_time(*at)),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        /// Reads a moment, or null.
+        pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+            Option::deserialize(deserializer)
+        }
+    }
+}
+
+/// Durations in JSON, as seconds with a fraction.
+pub(super) mod seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(in crate::domain) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(duration.as_secs_f64())
+    }
+
+    pub(in crate::domain) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+
+    /// The same for a duration that may be absent.
+    pub(in crate::domain) mod option {
+        use std::time::Duration;
+
+        use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+        pub(in crate::domain) fn serialize<S: Serializer>(
+            duration: &Option<Duration>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            match duration {
+                Some(duration) => serializer.serialize_some(&duration.as_secs_f64()),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        pub(in crate::domain) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<Duration>, D::Error> {
+            Option::<f64>::deserialize(deserializer)?
+                .map(|seconds| Duration::try_from_secs_f64(seconds).map_err(D::Error::custom))
+                .transpose()
+        }
+    }
+}
+
+/// Makes `String` of a type and the other way round by its `Display` and `FromStr`, for `#[serde(try_from = "String", into =
+/// "String")]`.
+macro_rules! as_text {
+    ($type:ty) => {
+        impl TryFrom<String> for $type {
+            type Error = <$type as std::str::FromStr>::Err;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.to_string()
+            }
+        }
+    };
+}
+
+pub(super) use as_text;
 
 #[cfg(test)]
 mod tests {

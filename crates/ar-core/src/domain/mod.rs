@@ -3,66 +3,54 @@
 //! Nothing here knows of git, files, processes or terminals.
 
 mod agent_calls;
-mod as_text;
-mod asked;
 mod composite;
 mod contract;
 mod dialect;
 mod direction;
-
 mod directive;
-mod escalation;
 mod event;
 mod execution;
 mod experiment;
 mod failure;
-mod finding;
-mod fresh_results;
 mod gpu;
 mod json;
-mod layout;
 mod memory;
 mod metric;
-pub mod millis;
 mod notice;
 mod record;
 mod record_parts;
-mod seconds;
 mod setting;
 pub mod setting_values;
 mod settings;
 mod tag;
 mod target;
 mod text;
+mod trouble;
 mod unit;
 
 pub use agent_calls::{
     CURRENCY, LastCall, Outage, OutageKind, Price, Prices, Refusal, Review, ReviewVerdict, Said, Spent, Stall, Tokens,
     Usage, money_text, tokens_text,
 };
-pub use asked::settings;
 pub use composite::{Axis, COMPOSITE, Composite, CompositeError, DEFAULT_FLOOR, Form, PRESETS, RESEARCH_AXES, Rating};
-pub use contract::{Drift, Follows, LOCK_FILES, stale_lock_clause};
+pub use contract::{Drift, Follows, LOCK_FILES, settings, stale_lock_clause};
 pub use dialect::{DialectFormat, LedgerDialect};
 pub use direction::{Direction, NameKind, plain_name};
 pub use directive::{
     Directive, Explored, Ladder, LadderPosition, Perturbation, Role, RoleProposal, ToldStep, TriedDirection,
 };
-pub use escalation::{Alert, AlertKind, Escalate, Escalation, Trouble, report_clause};
 pub use event::{Bound, EVENT_VERSION, Event, Reached, StopReason};
 pub use execution::{
-    Cluster, DEFAULT_LOST_AFTER, Engine, EngineCommands, Environment, EnvironmentChange, ExecutorName, Sandbox, Space,
-    Tools, WallKind,
+    Cluster, DEFAULT_LOST_AFTER, Engine, EngineCommands, Environment, EnvironmentChange, ExecutorName, Layout, Sandbox,
+    Space, Tools, WallKind,
 };
 pub use experiment::{
     ExperimentId, ExperimentName, ExperimentNameError, FEWEST_DIGITS, Outcome, Phase, TreeOwner, Which,
 };
 pub use failure::{Failure, FailureClass, FailureTexts};
-pub use finding::{Area, Finding, Severity};
-pub use fresh_results::{Ablated, AblatedRun, AblationStep, Contribution, MetricDrift, VerifiedId, VerifiedPair};
 pub use gpu::{Gpu, GpuChoice, GpuChoiceError, GpuCrowd, GpuLoad, GpuName, GpuOther, GpuUse};
-pub use json::{Unparsed, json_text, write_json};
-pub use layout::Layout;
+use json::seconds;
+pub use json::{Unparsed, json_text, millis, write_json};
 pub use memory::{
     Idea, IdeaKind, IdeaState, KEPT, Lesson, LessonId, Message, NewIdea, Note, USER, agent_name, search_name,
 };
@@ -73,7 +61,8 @@ pub use record::{
     is_none,
 };
 pub use record_parts::{
-    Artifact, ArtifactsRun, Concurrency, Control, GuardRun, Imported, Replay, RunResult, RunRole, Train, Version,
+    Ablated, AblatedRun, AblationStep, Artifact, ArtifactsRun, Concurrency, Contribution, Control, GuardRun, Imported,
+    MetricDrift, Replay, RunResult, RunRole, Train, VerifiedId, VerifiedPair, Version,
 };
 pub use setting::{Heading, Kind, Setting};
 pub use setting_values::{Cadence, Carry, Decide, Draw, Resident, SizeLimit, StopWhen, VerifyFor};
@@ -88,4 +77,5 @@ pub use text::{
     experiment_name, experiment_names, moment_text_at, nearest, one_line, percent_text, shell_word, span_text,
     time_of_day_text, two_digits, with_causes, word_list,
 };
+pub use trouble::{Alert, AlertKind, Area, Escalate, Escalation, Finding, Severity, Trouble, report_clause};
 pub use unit::{Suffix, Unit, duration};

@@ -12,7 +12,7 @@ use jiff::civil::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::asked::{is_default, or_default, setting, table};
+use super::contract::{is_default, or_default, setting, table};
 use super::setting::{Form, Heading, Kind, Setting, line, set, stored, take, texts};
 use super::setting_values::{command_line, non_negative, not_zero, up_to_three};
 use super::{

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::as_text::as_text;
+use super::json::as_text;
 use super::setting_values::{finite, positive, share};
 use super::{DEFAULT_FLOOR, Number, count_of};
 

@@ -43,8 +43,8 @@ pub use decide::{
     repeat_limit, repeats, session_noise, set_aside_for, taint, tainting, to_verify, train_tolerance, verified,
     with_companions, with_runs, without_numbers,
 };
+pub use history::comparable::spread;
 pub use history::select::select;
-pub use history::spread::spread;
 pub use history::{
     Candidate, CountedOutcome, Counts, History, OtherBaseline, Repeated, Selection, SessionSign, SortBy, Spread,
     UNNAMED_LIMIT, Unfound, directions_tried, environment_changes, environment_differences, find_experiment, gaps,
@@ -73,7 +73,7 @@ pub use report::{
     summarize,
 };
 pub use research::axes::{is_research, unranged};
-pub use research::lessons::learned;
+pub use research::memory::learned;
 pub use research::{
     ArtifactPoint, AxisValues, Fit, Learned, Likeness, NOVELTY, NOVELTY_WINDOW, NoFit, RatedSession, Weighed, Weights,
     artifact_course, artifact_metric, axis_means, axis_values, bring, brought, by_rank, calls_score, composite,

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::confirm::{compare, probability_below};
-use super::noise::{Noise, Sample, noise};
-use super::reproduce::verified;
+use super::repeats::{Noise, Sample, noise, verified};
 use crate::domain::{AblatedRun, AblationStep, Contribution, Direction, ExperimentId};
 
 /// A change is dropped only if the best experiment without it, and without all that was dropped before, is probably worse by

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::noise::{Noise, Sample, mean, noise as noise_of};
+use super::repeats::{Noise, Sample, mean, noise as noise_of};
 use crate::domain::Direction;
 
 /// The fewest fresh runs that decide: one alone says little.

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::confirm::probability_below;
-use super::noise::{Noise, mean};
+use super::repeats::{Noise, mean};
 use crate::domain::{Direction, ExperimentId, MetricDrift, Record, RunRole};
 use crate::rules::history::History;
 
@@ -273,7 +273,7 @@ impl SeedRuns {
 mod tests {
     use serde_json::json;
 
-    use super::super::noise::{Sample, noise};
+    use super::super::repeats::{Sample, noise};
     use super::*;
     use crate::rules::sample::record;
 

@@ -3,8 +3,8 @@
 
 use super::confirm::{Estimate, KeepBar, MAX_FRESH, NextStep, estimate, next_step, passes_screen};
 use super::judge::unmet;
-use super::noise::{Noise, Repeats, Sample, noise, repeats};
 use super::outcome::{Rivals, Verdict, decide_by_simplicity, format_gain};
+use super::repeats::{Noise, Repeats, Sample, noise, repeats};
 use crate::domain::{
     Contract, Decide, DiffStat, Metrics, Number, Outcome, Record, Run, RunResult, RunRole, Target, VerifiedPair,
     percent_text,

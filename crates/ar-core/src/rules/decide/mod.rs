@@ -7,11 +7,8 @@ mod control;
 mod drift;
 mod fresh;
 pub(super) mod judge;
-mod noise;
 mod outcome;
-mod reproduce;
-mod rework;
-mod settle;
+mod repeats;
 mod taint;
 mod trains;
 
@@ -30,13 +27,14 @@ pub use fresh::{
     is_confirmed, over_limit, session_noise, with_runs,
 };
 pub use judge::{Incomparable, Measured, axes_without_number, is_empty_baseline, refuse_incomparable};
-pub use noise::{Noise, Repeats, Sample, noise, repeats};
-pub use outcome::{Verdict, decide, describe_failure, format_distance, format_gain, format_step, relative_gain};
-pub use reproduce::{
-    CRASHES_TO_CHECK, CameBack, CheckReason, Verified, came_back, check_due, failed_again, judge_pair, repeat_limit,
-    to_verify, verified,
+pub use outcome::{
+    FIXES, MergedStep, REWORKS, Ran, ReworkCall, ReworkTask, Verdict, before_run, decide, describe_failure,
+    format_distance, format_gain, format_step, judge_train, mean_tolerance, next_rework, next_rework_on_slots,
+    relative_gain, train_tolerance,
 };
-pub use rework::{FIXES, REWORKS, Ran, ReworkCall, ReworkTask, next_rework, next_rework_on_slots};
-pub use settle::{MergedStep, before_run, judge_train, mean_tolerance, train_tolerance};
+pub use repeats::{
+    CRASHES_TO_CHECK, CameBack, CheckReason, Noise, Repeats, Sample, Verified, came_back, check_due, failed_again,
+    judge_pair, noise, repeat_limit, repeats, to_verify, verified,
+};
 pub use taint::{Company, GpuLook, OtherGpu, TAINT_REPEATS, taint, tainting};
 pub use trains::{Afresh, Car, Incumbent, Line, LineStep, MergedChange, Tested, Trial, Why};

@@ -417,7 +417,7 @@ pub enum Afresh {
     Nothing,
 }
 
-/// The result of measuring merged winners; [`super::settle::judge_train`] gives it.
+/// The result of measuring merged winners; [`super::outcome::judge_train`] gives it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tested {

@@ -1,8 +1,15 @@
-//! Whether a value compares: changes of the environment, and the reason why an experiment was not kept.
+//! Which values compare: changes of the environment, the reason why an experiment was not kept, and the spread of
+//! repeated measurements of the same code.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
 
-use crate::domain::{Environment, EnvironmentChange, ExperimentId, FailureClass, Outcome, Record};
+use serde::Serialize;
+
+use crate::domain::{
+    CommitId, Environment, EnvironmentChange, ExperimentId, FailureClass, Number, Outcome, Record, Run, RunRole,
+};
 
 /// All changes between experiments, in the order of `records`. Unknown facts are not changes. Experiments that never
 /// ran are skipped.
@@ -51,6 +58,189 @@ pub fn why_not_kept(record: &Record) -> Option<String> {
         return Some(format!("broke a limit: {}", record.unmet_limits.join(", ")));
     }
     Some(record.reason.clone())
+}
+
+/// The largest difference of two measurements of the same code in 19 of 20 cases, in standard deviations: the
+/// repeatability limit of ISO 5725-6, which is 1.96 times the square root of 2.
+pub(crate) const LIMIT: f64 = 2.8;
+
+/// What another session measured of a commit that is its baseline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OtherBaseline {
+    /// The session.
+    pub tag: String,
+    /// The commit.
+    pub commit: CommitId,
+    /// The values of the same metric by the same command, of each run.
+    pub numbers: Vec<Number>,
+    /// Its environment.
+    pub environment: Arc<Environment>,
+}
+
+impl OtherBaseline {
+    /// What the other session's baseline says.
+    pub fn of(baseline: Record) -> OtherBaseline {
+        OtherBaseline {
+            tag: baseline.tag.to_string(),
+            numbers: numbers(&baseline),
+            commit: baseline.commit,
+            environment: baseline.environment,
+        }
+    }
+}
+
+/// Code measured more than once on the same machine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Repeated {
+    /// The experiments that measured it.
+    pub experiments: Vec<ExperimentId>,
+    /// The other sessions that have it as their baseline.
+    pub sessions: Vec<String>,
+    /// The number of values; 2 or more.
+    pub count: usize,
+    /// The smallest value, as printed.
+    #[serde(serialize_with = "value")]
+    pub min: Number,
+    /// The largest.
+    #[serde(serialize_with = "value")]
+    pub max: Number,
+    /// The sample's standard deviation, in the metric's unit.
+    pub deviation: f64,
+}
+
+/// The spread of repeated measurements.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Spread {
+    /// The repeated measurements, most frequent first.
+    pub repeated: Vec<Repeated>,
+    /// The pooled standard deviation, in the metric's unit.
+    pub deviation: f64,
+    /// The largest difference of two measurements of the same code in 19 of 20 cases.
+    pub limit: f64,
+}
+
+fn value<S: serde::Serializer>(number: &Number, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(number.value)
+}
+
+/// The spread of repeated measurements: an experiment with several runs, several experiments with the same tree, or a
+/// commit that is also another session's baseline. `None` without repeats.
+///
+/// Values from other machines or GPUs do not count: they differ for other reasons.
+pub fn spread(records: &[Record], elsewhere: &[OtherBaseline]) -> Option<Spread> {
+    let mut groups: BTreeMap<(&str, &str, Option<&str>), RepeatedRuns> = BTreeMap::new();
+    for record in records {
+        let numbers = numbers(record);
+        let Some(own) = numbers.first().cloned().filter(|_| record.commit.is_known()) else { continue };
+        let code = record.fingerprint.as_ref().map_or(record.commit.as_str(), |fingerprint| &fingerprint.tree);
+        let group = groups.entry(key(code, &record.environment)).or_default();
+        group.experiments.push(record.id);
+        group.numbers.extend(numbers);
+        for other in elsewhere.iter().filter(|other| other.commit == record.commit) {
+            let in_own_unit: Vec<Number> = other.numbers.iter().filter_map(|number| number.like(&own)).collect();
+            if key(code, &other.environment) == key(code, &record.environment) && !in_own_unit.is_empty() {
+                group.sessions.push(other.tag.clone());
+                group.numbers.extend(in_own_unit);
+            }
+        }
+    }
+    let mut repeated: Vec<Repeated> = groups.into_values().filter_map(RepeatedRuns::close).collect();
+    repeated.sort_by_key(|group| (Reverse(group.count), group.experiments.first().copied()));
+    let freedom: f64 = repeated.iter().map(|group| (group.count - 1) as f64).sum();
+    let squares: f64 = repeated.iter().map(|group| (group.count - 1) as f64 * group.deviation.powi(2)).sum();
+    let deviation = (squares / freedom).sqrt();
+    (!repeated.is_empty()).then_some(Spread { repeated, deviation, limit: LIMIT * deviation })
+}
+
+/// The code and its environment.
+fn key<'a>(code: &'a str, environment: &'a Environment) -> (&'a str, &'a str, Option<&'a str>) {
+    (code, &environment.host, environment.gpu.as_deref())
+}
+
+/// The values measured for a record's commit, without those of other commits that its runs name. If the change was reworked, only
+/// the last run belongs to it.
+fn numbers(record: &Record) -> Vec<Number> {
+    let Some(own) = record.metric.number() else { return Vec::new() };
+    let is_own = |run: &&Run| !run.void && run.commit.as_ref().is_none_or(|commit| *commit == record.commit);
+    // A run that selected the experiment says nothing about the noise of those that confirmed it.
+    let is_confirmed = record.runs.iter().any(|run| run.role == Some(RunRole::Confirm));
+    let is_fresh = |run: &&Run| !is_confirmed || run.role != Some(RunRole::Screen);
+    let runs = record.runs.iter().filter(is_own).filter(is_fresh);
+    let runs: Vec<f64> = runs.filter_map(|run| run.value).collect();
+    if !record.versions.is_empty() || runs.len() < 2 {
+        return vec![own];
+    }
+    let other = |value: f64| Number { unit: own.unit.clone(), ..Number::of(value) };
+    runs.into_iter().map(|value| if value == own.value { own.clone() } else { other(value) }).collect()
+}
+
+#[derive(Default)]
+struct RepeatedRuns {
+    experiments: Vec<ExperimentId>,
+    sessions: Vec<String>,
+    numbers: Vec<Number>,
+}
+
+impl RepeatedRuns {
+    fn close(mut self) -> Option<Repeated> {
+        let count = self.numbers.len();
+        if count < 2 {
+            return None;
+        }
+        self.numbers.sort_by(|one, other| one.value.total_cmp(&other.value));
+        let mean = self.numbers.iter().map(|number| number.value / count as f64).sum::<f64>();
+        let squares: f64 = self.numbers.iter().map(|number| (number.value - mean).powi(2)).sum();
+        let (min, max) = (self.numbers.first()?.clone(), self.numbers.last()?.clone());
+        // The mean of equal numbers may be off by a rounding.
+        let deviation = if min.value == max.value { 0.0 } else { (squares / (count - 1) as f64).sqrt() };
+        Some(Repeated { experiments: self.experiments, sessions: self.sessions, count, min, max, deviation })
+    }
+}
+
+/// The middle one of some finite numbers, or the mean of the two middle ones; `None` where there are none.
+pub(crate) fn median(numbers: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut numbers: Vec<f64> = numbers.into_iter().collect();
+    numbers.sort_by(f64::total_cmp);
+    let upper = *numbers.get(numbers.len() / 2)?;
+    Some(if numbers.len().is_multiple_of(2) { f64::midpoint(numbers[numbers.len() / 2 - 1], upper) } else { upper })
+}
+
+/// The running median of a stream of numbers.
+#[derive(Debug, Default)]
+pub(crate) struct RunningMedian {
+    /// The bits of the lower half, the largest first.
+    low: BinaryHeap<u64>,
+    /// The bits of the upper half, which holds the middle one too, the smallest first.
+    high: BinaryHeap<Reverse<u64>>,
+}
+
+impl RunningMedian {
+    /// Adds a number that is not negative: the bits of such numbers sort like the numbers.
+    pub(crate) fn add(&mut self, number: f64) {
+        let bits = number.to_bits();
+        if self.low.peek().is_some_and(|below| bits < *below) {
+            self.low.push(bits);
+        } else {
+            self.high.push(Reverse(bits));
+        }
+        if self.low.len() > self.high.len() {
+            self.high.extend(self.low.pop().map(Reverse));
+        } else if self.high.len() > self.low.len() + 1 {
+            self.low.extend(self.high.pop().map(|Reverse(bits)| bits));
+        }
+    }
+
+    /// The count.
+    pub(crate) fn count(&self) -> usize {
+        self.low.len() + self.high.len()
+    }
+
+    /// Their [`median`].
+    pub(crate) fn get(&self) -> Option<f64> {
+        let upper = self.high.peek().map(|Reverse(bits)| f64::from_bits(*bits))?;
+        let lower = self.low.peek().filter(|_| self.low.len() == self.high.len());
+        Some(lower.map_or(upper, |bits| f64::midpoint(f64::from_bits(*bits), upper)))
+    }
 }
 
 #[cfg(test)]
@@ -139,7 +329,7 @@ mod tests {
 }
 
 #[cfg(test)]
-mod why_tests {
+mod comparable_tests {
     use serde_json::json;
 
     use super::*;
@@ -171,5 +361,131 @@ mod why_tests {
         ] {
             assert_eq!(why(fields), (expected.0, expected.1.to_owned()));
         }
+    }
+}
+
+#[cfg(test)]
+mod spread_tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::Unit;
+    use crate::rules::sample::{record, run};
+
+    fn measured(id: u32, tree: &str, value: &str, host: &str) -> Record {
+        record(json!({"id": id, "commit": format!("c{id}"), "value": value, "fingerprint": {"tree": tree, "patch": ""},
+            "environment": {"host": host, "gpu": null, "driver": null, "lockfile": null}}))
+    }
+
+    #[test]
+    fn the_same_code_on_the_same_machine_is_one_group() {
+        let records = [
+            record(json!({"value": "2.0", "runs": [run(1.0, Some(2.0)), run(1.0, None), run(1.0, Some(2.5))]})),
+            measured(1, "a", "1.0", "box"),
+            measured(2, "b", "1.5", "box"),
+            measured(3, "a", "2.0", "box"),
+            measured(4, "a", "9.0", "other"),
+            record(json!({"id": 5, "commit": "c5", "outcome": "crash", "fingerprint": {"tree": "b", "patch": ""}})),
+        ];
+        let found = spread(&records, &[]).unwrap();
+        let groups: Vec<_> = found
+            .repeated
+            .iter()
+            .map(|it| (it.experiments.clone(), it.min.raw.as_str(), it.max.raw.as_str()))
+            .collect();
+        assert_eq!(
+            groups,
+            [(vec![ExperimentId::BASELINE], "2.0", "2.5"), (vec![1.into(), 3.into()], "1.0", "2.0")],
+            "not of a crash, not of another host"
+        );
+        // For two values it is their distance divided by the square root of two; for both groups, the mean square.
+        assert!((found.deviation - (0.5 * (0.125 + 0.5_f64)).sqrt()).abs() < 1e-12, "{found:?}");
+        assert!((found.limit - 2.8 * found.deviation).abs() < 1e-12);
+        assert_eq!(spread(&records[1..3], &[]), None, "nothing twice");
+    }
+
+    #[test]
+    fn runs_of_versions_that_were_worked_on_again_are_of_other_code() {
+        let version = json!({"commit": "v", "saved": "s", "failure": null, "reason": "", "value": 3.0});
+        let reworked =
+            record(json!({"value": "2.0", "runs": [run(1.0, Some(3.0)), run(1.0, Some(2.0))], "versions": [version]}));
+        assert_eq!(spread(&[reworked], &[]), None);
+    }
+
+    #[test]
+    fn a_baseline_of_another_session_counts_where_it_is_of_the_same_machine() {
+        let records = [record(json!({"value": "2.0"}))];
+        let other = |tag: &str, host: &str| OtherBaseline {
+            tag: tag.into(),
+            commit: CommitId::new("c0"),
+            numbers: vec!["2.0".parse().unwrap()],
+            environment: Arc::new(Environment { host: host.into(), ..Environment::default() }),
+        };
+        let found = spread(&records, &[other("u", "box"), other("v", "laptop")]).unwrap();
+        assert_eq!(
+            (&found.repeated[0].sessions, found.repeated[0].count, found.limit),
+            (&vec!["u".to_owned()], 2, 0.0)
+        );
+        assert_eq!(spread(&records, &[other("v", "laptop")]), None);
+    }
+
+    #[test]
+    fn a_baseline_of_another_session_counts_in_the_unit_of_this_one() {
+        let measured = |value: &str, unit: &str, runs: [f64; 2]| {
+            let mut measured = record(json!({"value": value, "runs": runs.map(|value| run(1.0, Some(value)))}));
+            measured.metric.unit = Some(Unit::new(unit));
+            measured
+        };
+        let own = measured("2.0", "s", [2.0, 3.0]);
+        let of =
+            |other: Record| spread(std::slice::from_ref(&own), &[OtherBaseline::of(other)]).unwrap().repeated.remove(0);
+        let found = of(measured("2500", "ms", [2000.0, 3500.0]));
+        assert_eq!((found.count, found.max.value, found.sessions.len()), (4, 3.5, 1));
+        let found = of(measured("2500", "MB", [2000.0, 3500.0]));
+        assert_eq!((found.count, found.sessions.len()), (2, 0), "another dimension is no repeat");
+    }
+
+    #[test]
+    fn each_run_of_another_sessions_baseline_counts_and_not_their_mean() {
+        let other = record(json!({"value": "2.5", "runs": [run(1.0, Some(2.0)), run(1.0, Some(3.0))]}));
+        let found = spread(&[record(json!({"value": "2.5"}))], &[OtherBaseline::of(other)]).unwrap();
+        assert_eq!((found.repeated[0].count, found.deviation), (3, 0.5));
+    }
+
+    #[test]
+    fn a_run_that_selected_the_experiment_is_no_repeat_of_those_that_confirmed_it() {
+        let of_role = |role: &str, value: f64| {
+            let mut run = run(1.0, Some(value));
+            run["role"] = json!(role);
+            run
+        };
+        let runs = json!([of_role("screen", 9.0), of_role("confirm", 2.0), of_role("confirm", 2.5)]);
+        let found = spread(&[record(json!({"value": "2.25", "runs": runs}))], &[]).unwrap();
+        assert_eq!((found.repeated[0].count, found.repeated[0].max.value), (2, 2.5));
+    }
+
+    #[test]
+    fn a_run_of_another_commit_is_no_repeat() {
+        let mut other = run(1.0, Some(3.0));
+        other["commit"] = json!("c9");
+        assert_eq!(spread(&[record(json!({"value": "2.0", "runs": [other, run(1.0, Some(2.0))]}))], &[]), None);
+    }
+
+    #[test]
+    fn the_median_of_what_came_so_far_is_the_median_of_that() {
+        let mut running = RunningMedian::default();
+        let mut so_far = Vec::new();
+        for number in [3.0, 1.0, 2.0, 2.0, 0.5, 1e-300, 7.0, 7.0, 6.5, 0.0, 1e300] {
+            assert_eq!((running.count(), running.get()), (so_far.len(), median(so_far.iter().copied())));
+            running.add(number);
+            so_far.push(number);
+        }
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_is_the_mean_of_the_two_in_the_middle() {
+        assert_eq!(median([]), None);
+        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
     }
 }

@@ -7,8 +7,7 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 use regex::Regex;
 
-use super::counts::CountedOutcome;
-use super::records::History;
+use super::records::{CountedOutcome, History};
 use crate::domain::{Direction, ExperimentId, FEWEST_DIGITS, Note, Record, Which};
 
 /// The order of experiments.

@@ -4,7 +4,7 @@ use super::acts::Act;
 use super::*;
 use crate::domain::ExperimentId;
 use crate::rules::decide::{LineStep, MergedChange};
-use crate::rules::recover::recovery::{AttemptFacts, RunFound, Step, recover};
+use crate::rules::recover::{AttemptFacts, RunFound, Step, recover};
 
 impl World {
     pub(super) fn slots(&self) -> usize {

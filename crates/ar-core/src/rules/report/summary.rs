@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::domain::{Direction, ExperimentId, FailureClass, GuardRun, Layout, Number, Outcome, Record, Waits};
 use crate::rules::decide::relative_gain;
-use crate::rules::history::spread::median;
+use crate::rules::history::comparable::median;
 use crate::rules::history::{CountedOutcome, Spread};
 use crate::rules::schedule::{RunOf, distinct_runs, gpu_hours, run_seconds};
 

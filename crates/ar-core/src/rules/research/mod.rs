@@ -1,8 +1,7 @@
 //! Axes, scores, lessons and ideas: what research sessions and the memory of sessions are judged by.
 
 pub(super) mod axes;
-mod ideas;
-pub(super) mod lessons;
+pub(super) mod memory;
 mod weights;
 
 pub use axes::{
@@ -10,6 +9,8 @@ pub use axes::{
     bring, brought, calls_score, composite, composite_number, decided_novelty, four_decimals, in_form, mean_novelty,
     product, v2, weighted, worst_axis,
 };
-pub use ideas::{by_rank, draw, idea_key, is_used, offered_state};
-pub use lessons::{Learned, fold, keep_lesson, newest_first, pivot_lesson, summary_lesson, summed_up};
+pub use memory::{
+    Learned, by_rank, draw, fold, idea_key, is_used, keep_lesson, newest_first, offered_state, pivot_lesson,
+    summary_lesson, summed_up,
+};
 pub use weights::{Fit, Likeness, NoFit, RatedSession, Weighed, Weights, weigh};

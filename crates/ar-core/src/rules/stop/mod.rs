@@ -1,6 +1,5 @@
 //! When a loop ends or changes its ways: budgets, nights, stop rules, outages, the ladder.
 
-mod course_rules;
 mod ending;
 mod ladder;
 pub(super) mod loop_agent;
@@ -8,10 +7,9 @@ mod night;
 pub(super) mod outage;
 mod spending;
 
-pub use course_rules::course;
 pub use ending::{
-    LoopEnd, StopFacts, expected_call, expected_run, idle_limit, is_verified_after, kept_to_verify, nearest_end,
-    reached_goal, stop_before_experiment, stop_before_next, stop_for_time, verified_without_end,
+    LoopEnd, StopFacts, course, expected_call, expected_run, idle_limit, is_verified_after, kept_to_verify,
+    nearest_end, reached_goal, stop_before_experiment, stop_before_next, stop_for_time, verified_without_end,
 };
 pub use ladder::LadderState;
 pub use loop_agent::{AgentFacts, AgentLack, AgentSetting, LoopAgent};

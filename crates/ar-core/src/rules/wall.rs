@@ -1,4 +1,4 @@
-//! What is read-only for a job, from where it works.
+//! Walls: what a job may write, and what is read-only for it, as mounts, from where it works.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
