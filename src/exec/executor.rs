@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use super::cluster::{Queue, QueuedJob, cancel};
 use super::job::{JobFiles, RUN, lock_path};
 use super::running::{LocalJob, Running, Shim, has_other_shim, is_held, kill_all, kill_marked, shims_of};
-use super::socket::Socket;
+use super::shim_io::Socket;
 use super::{ExecError, Exit, Job, SHIM_ARGUMENT, Started, Ticket};
 use crate::crash;
 use crate::domain::Cluster;

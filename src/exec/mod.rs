@@ -12,14 +12,11 @@ mod executor;
 mod gpu;
 mod helper;
 mod job;
-mod namespaces;
 mod opens;
 mod running;
 mod shim;
 mod shim_io;
-mod socket;
 mod tree;
-mod usage;
 mod wall;
 
 pub use crate::unix::{end_by_signals, in_own_session, leave_interrupts_to_others, shield_from_terminal};
@@ -33,12 +30,11 @@ pub use executor::{Executor, running_program};
 pub use gpu::{GpuHolder, GpuLockError, GpuLocks, GpuMonitor, GpuProcesses, gpu_inventory};
 pub use helper::Helper;
 pub use job::{Exit, Job, JobFiles, Node, Started, WatchedFile};
-pub use namespaces::job_beyond;
 pub use opens::{FILES_BEFORE, FilesBefore, MOST_WATCHED, OpensWatch, Uses};
 pub use running::Running;
 pub use shim::{leave_starter, queued_shim_main, shim_main};
 pub use shim_io::{Answer, Reply, ask_shim};
-pub use tree::{jobs_above, kill_other_children};
+pub use tree::{job_beyond, jobs_above, kill_other_children};
 pub use wall::{NoWall, enter_wall, find_builder, try_wall};
 
 /// The hidden first argument that makes the program a shim; the second is the job file.

@@ -13,7 +13,7 @@ use tokio::time::{sleep, sleep_until};
 use super::beat::beat;
 use super::cluster::QueuedJob;
 use super::job::{JobFiles, lock_path, marker_of};
-use super::socket::{LastWord, Socket};
+use super::shim_io::{LastWord, Socket};
 use super::{ExecError, Exit, SHIM_ARGUMENT, Started, tree};
 use crate::crash;
 use crate::fs::open_regular;

@@ -22,21 +22,17 @@ use super::beat::runtime;
 use super::environment::{boot_id, disk_space, host_name};
 use super::executor::open_log;
 use super::job::{JobFiles, JobFolder, MARKER, RUN, WatchedFile, lock_path, restarts};
-use super::namespaces::NamespaceWatch;
 use super::opens::{FILES_BEFORE, FilesBefore, watch_uses};
 use super::running::kill_marked;
-use super::shim_io::{Output, Pipe, Requests, remove_socket};
-use super::socket::{LastWord, ShimEnd, receive};
-use super::tree::{ProcessTree, leave_no_child};
-use super::usage::{Sampler, oom_kills};
+use super::shim_io::{LastWord, Output, Pipe, Requests, ShimEnd, receive, remove_socket};
+use super::tree::{NamespaceWatch, ProcessTree, Sampler, leave_no_child, oom_kills};
 use super::wall::{Building, last_line};
 use super::{Answer, ExecError, Exit, Job, Started, Ticket};
-use crate::crash;
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{Unsynced, in_writable_folder, is_disk_full, is_irregular, is_shared, move_irregular_away, remove_all};
 use crate::rules::{CACHED, GPU_MASKS, PORT, port_of, too_little_space};
 use crate::state::{read_json, write_json, write_json_after, write_json_unsynced};
-use crate::unix;
+use crate::{crash, unix};
 
 /// Runs the program as a shim until the job in `job_file` is finished. Standard input is its end of the socket to `ar`.
 /// Standard output is the locked lock file of the job's folder, and standard error takes its last output. The job's

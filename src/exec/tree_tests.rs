@@ -7,13 +7,13 @@ fn both_ways_of_finding_descendants_agree() {
     let script = "sleep 60 & (sleep 60 & wait) & wait";
     let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
     let leader = Pid::from_child(&child);
-    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    let deadline = time::Instant::now() + Duration::from_secs(10);
     let found = loop {
         let found = below(leader, children);
-        if found.len() == 3 || std::time::Instant::now() > deadline {
+        if found.len() == 3 || time::Instant::now() > deadline {
             break found;
         }
-        std::thread::yield_now();
+        thread::yield_now();
     };
     let parents = parents();
     let slow = below(leader, |pid| children_among(&parents, pid));

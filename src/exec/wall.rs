@@ -22,7 +22,7 @@ use rustix::stdio::dup2_stdin;
 
 use super::WALLED_ARGUMENT;
 use super::shim::shell;
-use super::socket::{hand, receive};
+use super::shim_io::{hand, receive};
 use crate::fs::program_on_path;
 use crate::rules::{Access, Mount, Wall};
 use crate::unix::{close_all_but_standard, enter_user_namespace};

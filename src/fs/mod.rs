@@ -2,17 +2,16 @@
 //!
 //! Nothing here knows what a file is for.
 
-mod clone;
 mod lock;
 mod names;
 mod read;
 mod write;
 
-pub use clone::{clone_file, is_made, make_links, take_file, written_to};
 pub use lock::{APPEND_WAIT, GLANCE, is_at, is_shared, lock_within, open_locked, share_within};
 pub use names::{
-    copy_beside, free_beside, free_name, in_writable_folder, make_all_writable, make_writable, move_away, move_command,
-    move_irregular_away, move_no_folder_away, move_to, remove_all,
+    clone_file, copy_beside, free_beside, free_name, in_writable_folder, is_made, make_all_writable, make_links,
+    make_writable, move_away, move_command, move_irregular_away, move_no_folder_away, move_to, remove_all, take_file,
+    written_to,
 };
 pub use read::{
     CLOCK_LAG, FileStamp, TAIL, age, is_irregular, open_regular, program_on_path, read_at_most, read_regular,

@@ -23,7 +23,6 @@ mod path;
 mod programs;
 mod refs;
 mod repo;
-mod settings;
 mod sync;
 mod working_tree;
 
@@ -36,10 +35,9 @@ pub use objects::{
 pub use programs::GitProgram;
 pub use sync::LockOwner;
 
-pub use programs::{Cut, Program, Programs, WAY_BACK};
+pub use programs::{Cut, Program, Programs, SettingEffect, WAY_BACK, WatchedSettings};
 pub use refs::{BrokenRef, Head, HeadTarget, Notes, PreparedRecord, Refs};
 pub use repo::{CallCommits, CallGit, KeptTree, LinkedEntry, LockFile, Oddity, Operation, Repo, TreeState};
-pub use settings::{SettingEffect, WatchedSettings};
 pub use working_tree::{
     Changes, FilterSettings, LeftOut, MissingFiles, PinnedFilters, Proposal, Restored, SaveAs, Saved, TooLarge,
     TreeStamps, Untracked, WhyLeftOut, WorkingTree, WorktreeSnapshot, names_attributes,

@@ -4,12 +4,12 @@
 //!
 //! The decisions of a patrol are in [`crate::rules::patrol`](fn@crate::rules::patrol). No logic in this file.
 
-mod ensure;
 mod patrol;
 mod resident;
 mod units;
 
-pub use ensure::{become_resident, ensure_resident, keep_resident};
 pub use patrol::{GuardianError, Patrol, PatrolReport, Patrolled, real_path, registered_sessions};
-pub use resident::{RESIDENT_ARGUMENT, examine_guardians, reside, resident_script};
+pub use resident::{
+    RESIDENT_ARGUMENT, become_resident, ensure_resident, examine_guardians, keep_resident, reside, resident_script,
+};
 pub use units::{DEFAULT_EVERY, Scheduler, ServiceError};

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use thiserror::Error;
 
-use super::ensure::ensure_resident;
+use super::resident::ensure_resident;
 use super::units::{ServiceError, log_to, own_program, own_variables, without_own_variables};
 use crate::domain::{
     Clock, Contract, DEFAULT_GRACE, FORMAT_VERSION, Phase, Tag, cut, exact_time, report_clause, with_causes,

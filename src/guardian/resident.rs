@@ -1,6 +1,7 @@
-//! The resident guard: it depends on no session and no scheduler, and calls a patrol when none comes. A lock keeps it to
-//! one, a file says that it is wanted, and it exists as a shell script, too.
+//! The resident guard: it depends on no session and no scheduler, and calls a patrol when none comes. A lock keeps it
+//! to one, a file says that it is wanted, and it exists as a shell script, too.
 
+use std::convert::Infallible;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,6 +14,7 @@ use std::{fs, io};
 
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::time;
 
 use super::units::{
     Service, ServiceError, guardian_folder, home, log_to, one_line, own_program, without_own_variables,
@@ -241,7 +243,7 @@ fn holder(path: &Path) -> Option<u32> {
 }
 
 /// The process of the running resident guard, `Some(None)` if it is not named; `None` if none runs. Changes nothing.
-pub(super) fn seated(folder: &Path) -> Option<Option<u32>> {
+fn seated(folder: &Path) -> Option<Option<u32>> {
     let path = lock_file(folder);
     let file = open_regular(&path).ok()?;
     // A process that starts one takes a moment to let go of the lock.
@@ -378,6 +380,83 @@ fn patrols(folder: &Path, settings: Option<&Resident>, clock: Clock) -> Finding 
             .hint("run `ar guard` for a patrol by hand, and see whether your timer or crontab still starts it");
     }
     Finding::ok(Area::Guardian, last)
+}
+
+/// The exit code of a resident guard that found another one.
+const HELD: i32 = 5;
+
+/// Starts the resident guard in the background if one is wanted and none is running, and gives its process then. It survives
+/// this process, its terminal and its session, and gets no `AR_` variable.
+///
+/// # Errors
+///
+/// A newer version of `ar` wrote its settings, or it does not start.
+pub fn ensure_resident() -> Result<Option<u32>, ServiceError> {
+    ensure().map(|(started, _)| started.map(|child| child.id()))
+}
+
+/// Does that again and again, as often as the resident guard wakes, and reaps what it started. Calls `tell` with the first
+/// error, be it its own or that of the resident guard.
+pub async fn keep_resident(tell: impl FnOnce(&ServiceError)) -> Infallible {
+    let (mut tell, mut wake) = (Some(tell), Resident::WAKE);
+    let mut started: Option<Child> = None;
+    loop {
+        let ended = started.as_mut().map(Child::try_wait);
+        if matches!(ended, Some(Ok(None))) {
+            time::sleep(wake).await;
+            continue;
+        }
+        // One that is killed is only started again; one that is not wanted, or finds another, ends as it should.
+        let is_failure = |status: &ExitStatus| status.code().is_some_and(|code| code != 0 && code != HELD);
+        let failed = ended.and_then(|ended| ended.ok().flatten()).filter(is_failure);
+        let error = match ensure() {
+            Ok(next) => {
+                (started, wake) = next;
+                failed.map(ServiceError::Ended)
+            }
+            Err(error) => {
+                (started, wake) = (None, Resident::WAKE);
+                Some(error)
+            }
+        };
+        if let Some(error) = error {
+            tell.take().into_iter().for_each(|tell| tell(&error));
+        }
+        time::sleep(wake).await;
+    }
+}
+
+/// Starts it if it is wanted and gone, and gives how often it wakes.
+fn ensure() -> Result<(Option<Child>, Duration), ServiceError> {
+    // Without a home folder nobody can want one.
+    let Ok(folder) = guardian_folder() else { return Ok((None, Resident::WAKE)) };
+    let Some(settings) = wanted(&folder, &Resident::default())? else { return Ok((None, Resident::WAKE)) };
+    if seated(&folder).is_some() {
+        return Ok((None, settings.wake));
+    }
+    let program = own_program()?;
+    let mut command = Command::new(&program);
+    command.args([RESIDENT_ARGUMENT, "detached"]).current_dir("/");
+    log_to(&mut command, &folder.join("resident.log"));
+    let started = without_own_variables(&mut command).spawn();
+    let child = started.map_err(|source| ServiceError::Start { program, source })?;
+    Ok((Some(child), settings.wake))
+}
+
+/// Notes that a resident guard is wanted, and turns this process into it, in the foreground. Returns only if that fails.
+pub fn become_resident(settings: &Resident) -> ServiceError {
+    let become_it = || -> Result<ServiceError, ServiceError> {
+        let folder = guardian_folder()?;
+        // The lock is free: the program that follows takes it.
+        drop(GuardLock::take(&folder)?);
+        want(&folder, settings)?;
+        let program = own_program()?;
+        // A fresh program has a third of this one's memory, which reading the command line took.
+        let mut command = Command::new(&program);
+        let source = without_own_variables(command.arg(RESIDENT_ARGUMENT)).exec();
+        Ok(ServiceError::Start { program, source })
+    };
+    become_it().unwrap_or_else(|error| error)
 }
 
 #[cfg(test)]

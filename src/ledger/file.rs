@@ -5,8 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::columns::{ColumnPositions, number};
-use super::row_format::{Entry, RowFormat};
-use super::text;
+use super::shape::{Entry, RowFormat};
+use super::table;
 use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
 use crate::fs::{APPEND_WAIT, if_exists, move_command, open_locked, open_regular, read_at_most, replace_through};
@@ -369,7 +369,7 @@ impl LedgerFile {
     pub(super) fn format_of(&self, bytes: &[u8]) -> Result<Option<RowFormat>, LedgerError> {
         let text = std::str::from_utf8(bytes).map_err(|_| LedgerError::Encoding(self.path.clone()))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut rows = text::records(text);
+        let mut rows = table::records(text);
         let Some((start, first)) = rows.next() else { return Ok(None) };
         let header: Vec<&str> = first.iter().collect();
         let refuse = |problem: &str| LedgerError::Header { path: self.path.clone(), problem: problem.to_owned() };

@@ -11,8 +11,7 @@ use serde_json::value::RawValue;
 use super::read::ledger;
 use super::rows::{Ledger, ReadOptions, Row, Segment};
 use super::shape::{SAMPLE, SampleRows, Shape};
-use super::table::{LedgerForm, is_comment};
-use super::text::{Cells, TextLines};
+use super::table::{Cells, LedgerForm, TextLines, is_comment};
 use crate::domain::{Direction, count_of};
 use crate::measure::quote_constants;
 

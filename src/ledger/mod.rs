@@ -8,16 +8,14 @@ mod jsonl;
 mod read;
 mod rebuild;
 mod repair;
-mod row_format;
 mod rows;
 mod shape;
 mod table;
-mod text;
 
 pub use file::{LedgerError, LedgerFile, RESULTS};
 pub use read::{SourceError, examine, read, read_file};
 pub use rebuild::LedgerDifferences;
 pub use repair::{HeldRows, LedgerChanges, Rebuilt};
-pub use row_format::Entry;
 pub use rows::{Ledger, ReadOptions, Row, RowStatus, Segment};
+pub use shape::Entry;
 pub use table::LedgerForm;

@@ -13,8 +13,7 @@ use super::rows::{
     failure, says_wrong, value,
 };
 use super::shape::Shape;
-use super::table::{LedgerForm, TableLine, TableLines};
-use super::text::decode;
+use super::table::{LedgerForm, TableLine, TableLines, decode};
 use crate::domain::{Area, Direction, Finding, bytes_text, count_of, cut, shell_word};
 use crate::fs::read_at_most;
 

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::domain::{CommitId, Outcome, one_line};
 use crate::ledger::columns::ColumnPositions;
-use crate::ledger::row_format::{Entry, RowFormat};
+use crate::ledger::shape::{Entry, RowFormat};
 
 /// The content of an experiment's row.
 #[derive(Debug, Clone)]

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::columns::number;
-use super::row_format::{Entry, RowFormat};
 use super::rows::classify;
+use super::shape::{Entry, RowFormat};
 
 /// The differences between a ledger and the experiments that should be in it. Lines count from 1, experiments from 0 in their
 /// given order.
@@ -321,7 +321,7 @@ mod tests {
     fn format_of(text: &str) -> (RowFormat, bool) {
         match text.strip_prefix(&(HEADER.join("\t") + "\n")) {
             Some(rows) => {
-                let records = crate::ledger::text::records(rows).map(|(_, row)| row);
+                let records = crate::ledger::table::records(rows).map(|(_, row)| row);
                 (RowFormat::continued(&HEADER, ColumnPositions::by_name(&HEADER, Some("val_bpb")), records, "\n"), true)
             }
             None => (RowFormat::new("val_bpb", LedgerDialect::Ar), false),

@@ -9,7 +9,7 @@ use std::{fs, io};
 
 use super::file::{LARGEST, LedgerError, LedgerFile, has_content};
 use super::rebuild::{LedgerDifferences, Rebuild};
-use super::row_format::{Entry, RowFormat};
+use super::shape::{Entry, RowFormat};
 use crate::domain::{CommitId, LedgerDialect, Record};
 use crate::fs::{FileError, FileStamp, copy_beside, free_beside, if_exists, read_at_most, replace_through};
 

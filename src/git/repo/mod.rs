@@ -3,9 +3,7 @@
 mod call;
 mod linked;
 mod open;
-mod operation;
 
 pub use call::{CallCommits, CallGit};
 pub use linked::{KeptTree, LinkedEntry, Oddity, TreeState};
-pub use open::Repo;
-pub use operation::{LockFile, Operation};
+pub use open::{LockFile, Operation, Repo};
