@@ -4,7 +4,6 @@ mod calling;
 mod change_checks;
 mod confirming;
 mod during_call;
-mod guarding;
 mod incumbent_check;
 mod left_over;
 mod lifecycle;

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::artifact::{LARGEST_TEXT, RESEARCH_THRESHOLD, ResearchFiles, read_file};
-use super::commands::{ask_novelty, ask_verify};
+use super::artifact::{LARGEST_TEXT, RESEARCH_THRESHOLD, ResearchFiles, ask_novelty, ask_verify, read_file};
 use crate::domain::{CommitId, Composite, Contract, ExperimentId, Outcome, Record, Tag, bytes_text};
 use crate::fs::{absent, read_at_most, write_atomic};
 use crate::git::{Repo, Stored};

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use super::notices::Notices;
-use super::requests::{Interrupt, Interrupts};
+use super::requests::{Interrupt, Interrupts, Notices};
 use super::writer::Store;
 use crate::agent::LOG_LINES;
 use crate::domain::{CommitId, ExperimentId, FailureClass, Record, RunRole, Sandbox, StopWhen, Tag, list};

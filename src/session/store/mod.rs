@@ -3,11 +3,8 @@
 
 mod expectations;
 mod jobs;
-mod memory;
-pub(super) mod notices;
 pub(super) mod open_attempt;
-mod repair;
-mod requests;
+pub(super) mod requests;
 mod writer;
 
 pub(crate) use expectations::{Detection, Expected, Stamps};
@@ -17,18 +14,15 @@ pub(crate) use jobs::{
     job_place, last_failed_log, listen, own_names, run_name, run_variables, watch_programs, watch_programs_until,
     writes_log,
 };
-pub use memory::open_backlog;
-pub(crate) use memory::{Files, memories, note_offer};
-pub(crate) use notices::{
-    Notices, close_escalation, end_wait, forget_solved, is_reported, note_changed, remove_report, remove_reports,
-    write_report,
-};
+pub use open_attempt::journal_of_remains;
 pub(crate) use open_attempt::{
-    Texts, add_said, commit_of, describe, draft_of, first_fresh_seed, is_being_replaced, read_tag, record_verified,
-    trouble_text, write_tag,
+    Remains, Texts, add_said, commit_of, describe, draft_of, first_fresh_seed, is_being_replaced, read_tag,
+    rebuilt_journal, record_verified, trouble_text, write_tag,
 };
-pub use repair::journal_of_remains;
-pub(crate) use repair::{Remains, rebuilt_journal};
 pub use requests::{Interrupt, Interrupts, Told, drop_message, tell, waiting_messages};
-pub(crate) use requests::{Listener, ReceivedMessages, receive_messages};
-pub(crate) use writer::{JournalFile, NO_KEEP, Store};
+pub(crate) use requests::{
+    Listener, Notices, ReceivedMessages, close_escalation, end_wait, forget_solved, is_reported, note_changed,
+    receive_messages, remove_report, remove_reports, write_report,
+};
+pub use writer::open_backlog;
+pub(crate) use writer::{Files, JournalFile, NO_KEEP, Store, memories, note_offer};

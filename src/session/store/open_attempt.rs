@@ -1,18 +1,34 @@
-//! Reads open experiments and describes their changes, finds journals that contradict records and commits, and keeps the
-//! tags of fresh runs beside the record.
+//! Open experiments, read and described; journals that contradict records and commits; the tags of fresh runs beside
+//! the record; and restoring what was deleted or replaced while the session was open: its folder, git's own files,
+//! results.tsv.
+//!
+//! `git clean -fdx`, `git stash --all` or `rm -rf .autoresearch` are things that agents and training scripts do. All
+//! that was there is in the refs and in this process, except for event logs and the logs of runs.
 
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::writer::Store;
+use crate::agent::task_spec;
+use crate::crash;
 use crate::domain::{
-    Ablated, CommitId, DiffStat, Direction, FORMAT_VERSION, Phase, Record, Tag, VerifiedPair, one_line,
+    Ablated, CommitId, Contract, DiffStat, Direction, FORMAT_VERSION, Notice, Outcome, Phase, Record, Tag,
+    VerifiedPair, list, one_line,
 };
 use crate::git::{Proposal as Change, Repo};
-use crate::rules::{History, OpenTrouble, Sample, has_words, judge_open, judge_pair};
+use crate::ledger::LedgerFile;
+use crate::rules::{Expenses, History, LadderState, OpenTrouble, Sample, has_words, judge_open, judge_pair};
 use crate::session::errors::{SessionError, VerifyError};
-use crate::session::files::{read_messages, session_tags};
-use crate::state::{Journal, OpenExperiment};
+use crate::session::files::{Others, exclude_own, other_records, read_history, read_messages, session_tags};
+use crate::state::{
+    CARRIED, Calls, EventLog, Journal, LoggedEnd, Memory, OpenAttempt, OpenExperiment, PROTECTED, Pauses, Presence,
+    Results, SessionFolder, UNTRACKED,
+};
 
 /// The commit of an open experiment that must have one.
 pub(crate) fn commit_of(open: &OpenExperiment) -> Result<CommitId, SessionError> {
@@ -175,4 +191,207 @@ pub(crate) fn first_fresh_seed(repo: &Repo, tag: &Tag, history: &History) -> Res
     let ablated: Vec<Ablated> = read_messages(repo, tag, "ablated")?;
     seeds.extend(ablated.iter().flat_map(|ablated| &ablated.values).map(|run| run.seed));
     Ok(seeds.into_iter().max().unwrap_or_default().max(IN_THE_LOOP).saturating_add(1))
+}
+
+/// Number of tries to restore a folder that a process may be deleting at the same moment.
+const TRIES: u32 = 5;
+
+/// Pause before the next try.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Evidence about a session without a journal, apart from its records and its branch.
+pub(crate) struct Remains<'a> {
+    pub(crate) contract: Option<&'a Contract>,
+    /// The last start or end in its log.
+    pub(crate) end: Option<LoggedEnd>,
+    pub(crate) worktree: &'a Path,
+}
+
+/// Rebuilds the journal of a session that a patrol looks at, and writes nothing.
+///
+/// # Errors
+///
+/// Records or branch cannot be read.
+pub fn journal_of_remains(
+    repo: &Repo,
+    folder: &SessionFolder,
+    contract: &Contract,
+    now: Timestamp,
+) -> Result<Journal, SessionError> {
+    let (history, log) = (read_history(repo, folder.tag())?, EventLog::new(&folder.logs()));
+    let tip = repo.refs.branch(&folder.tag().branch_ref())?;
+    let remains = Remains { contract: Some(contract), end: log.last_end(), worktree: repo.worktree() };
+    let recorded = history.records().iter().map(|record| record.finished).max();
+    let last_seen = log.last_seen().or(recorded).unwrap_or(now);
+    Ok(rebuilt_journal(&history, &remains, tip.as_ref(), last_seen))
+}
+
+/// The journal of a session that has none any more, as far as its records and its log tell. No experiment is open, unless the
+/// branch is at the `tip` of the last one, which was not kept: then that one is recorded and not settled.
+pub(crate) fn rebuilt_journal(
+    history: &History,
+    remains: &Remains<'_>,
+    tip: Option<&CommitId>,
+    now: Timestamp,
+) -> Journal {
+    let Remains { contract, end, worktree } = *remains;
+    let records = history.records();
+    let last = records.last().filter(|last| last.outcome != Outcome::Keep && Some(&last.commit) == tip);
+    let settled = History::new(records[..records.len() - usize::from(last.is_some())].to_vec());
+    let findings = settled.records().iter().map(|record| record.findings().len()).sum::<usize>();
+    let is_by_hand = match records.last().filter(|last| !last.id.is_baseline()) {
+        Some(last) => last.agent.is_none(),
+        None => contract.is_some_and(|contract| contract.agent.is_none()),
+    };
+    let journal = Journal {
+        presence: Presence::rebuilt(end, is_by_hand, now),
+        calls: Calls::of_experiments(history.experiments()),
+        results: Results::of_records(findings, records.iter().map(|record| record.finished).max()),
+        expenses: Expenses::of_records(&settled),
+        layout: history.layout().cloned(),
+        ladder: LadderState::of_records(contract, &settled),
+        pauses: Pauses::of_records(history),
+        ..Journal::new(worktree, now)
+    };
+    let Some(last) = last else { return journal };
+    let open = OpenExperiment {
+        commit: Some(last.commit.clone()),
+        description: last.description.clone(),
+        direction: last.direction.clone(),
+        recording: vec![last.clone()],
+        ..OpenExperiment::new(last.id, last.base.clone(), last.started)
+    };
+    Journal { attempts: vec![OpenAttempt::new(Phase::Settling, open)], ..journal }
+}
+
+impl Store {
+    /// Says what was made again of a session whose journal was gone when it was opened.
+    pub(crate) fn note_rebuilt(&mut self, is_fetched: bool) -> Result<(), SessionError> {
+        let saved = self.repo.refs.refs_under(&format!("{}/saved", self.contract.tag.ref_prefix()))?;
+        let is_new = self.history.baseline().is_none();
+        let saved = saved.into_iter().next_back().filter(|_| is_new).map(|(name, _)| name).unwrap_or_default();
+        self.note(match is_fetched {
+            true => Notice::FetchedContinued { tag: self.contract.tag.clone(), saved },
+            false => Notice::JournalRebuilt { folder: self.folder.root().to_owned(), saved },
+        });
+        self.ensure_rows()?;
+        self.put_lessons_back()
+    }
+
+    /// Puts the session's folder, the refs of its records and results.tsv back if somebody deleted them, and says so. Nothing
+    /// else may write into the folder before it was looked after in this way. Fails if another process took over the session.
+    pub(crate) fn heal(&mut self) -> Result<(), SessionError> {
+        if self.rolled_back {
+            return Ok(());
+        }
+        self.refuse_taken_over()?;
+        // Only who is at work puts something in their place; HEAD is emptied by a crash of the machine, too.
+        if self.expected.watch.is_some() || self.repo.refs.torn_head().is_some() {
+            self.expected.restore_git_files(&self.repo, &mut self.notices)?;
+        }
+        let was_deleted = !self.folder.is_whole(&self.lock);
+        if was_deleted {
+            let mut tries = 1;
+            while let Err(error) = self.put_folder_back() {
+                if tries == TRIES {
+                    return Err(error);
+                }
+                tries += 1;
+                std::thread::sleep(PAUSE);
+            }
+            self.note(Notice::FolderRestored(self.folder.root().to_owned()));
+        }
+        self.expected.restore_files(&mut self.notices)?;
+        self.restore_memory()?;
+        if was_deleted {
+            self.restore_memories()?;
+            self.restore_ideas()?;
+        }
+        if self.ledger.was_there()
+            && let Some(kept) = self.ledger.move_irregular_away()?
+        {
+            self.note(Notice::LedgerMoved { file: self.ledger.name(), kept });
+        }
+        if self.ledger.is_missing() {
+            self.ensure_rows()?;
+        }
+        Ok(())
+    }
+
+    /// The journal comes early, since only it knows of the experiment that is open, behind what tells the new files of that
+    /// experiment from others, and the contract last: while it is missing the folder is not whole.
+    fn put_folder_back(&mut self) -> Result<(), SessionError> {
+        let moved = self.folder.move_folders_away()?;
+        if !moved.is_empty() {
+            self.note(format!("moved folders that stood in place of ar's files: {}", list(&moved)));
+        }
+        self.folder.create()?;
+        self.folder.lock_again(&mut self.lock)?;
+        let state = self.folder.state();
+        self.expected
+            .files
+            .restore(|path| [UNTRACKED, PROTECTED, CARRIED].iter().any(|name| path == state.join(name)))?;
+        let now = self.now();
+        // Write the journal first: after a kill, unwritten counts of an experiment would be counted again.
+        self.written.journal.write(&state, now)?;
+        crash::point("heal.journal_written");
+        self.restore_memory()?;
+        Memory::new(&state).create(self.history.records())?;
+        crash::point("heal.memory_made");
+        self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;
+        crash::point("heal.contract_stored");
+        self.expected.expect_again(self.folder.root());
+        exclude_own(&self.repo, &[self.ledger.name()])
+    }
+
+    /// Sees to it that each record has its row.
+    pub(crate) fn ensure_rows(&mut self) -> Result<(), SessionError> {
+        let records = self.recorded()?;
+        let was_there = !self.ledger.is_missing();
+        if records.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<&Record> = records.iter().collect();
+        let (path, metric) = (self.ledger.path().to_owned(), self.contract.metric.name.clone());
+        let (dialect, folder) = (self.ledger.dialect(), self.folder.state());
+        let Some(rebuilt) = LedgerFile::rebuild(&path, &metric, dialect, &rows, &folder)? else { return Ok(()) };
+        crash::point("heal.rows_written");
+        self.ledger = LedgerFile::open(&path, &metric, self.contract.ledger)?;
+        let found = &rebuilt.found;
+        let rows = found.missing.len().max(found.torn.len()) + found.repeated.len();
+        let file = self.ledger.name();
+        self.note(match rebuilt.copy {
+            Some(old) if was_there => Notice::RowsRepaired { file, rows, old },
+            _ => Notice::RowsRestored { file, rows },
+        });
+        Ok(())
+    }
+
+    /// The records of all sessions with this one's metric in the order in which they were made, without those that are open:
+    /// their rows come when they are settled. None before this session has one, unless the ledger was there: one that was
+    /// put aside before stays there.
+    fn recorded(&mut self) -> Result<Vec<Record>, SessionError> {
+        let settled = |records: &[Record], journal: Option<&Journal>| {
+            let is_open = |id| journal.is_some_and(|journal| journal.attempt(id).is_some());
+            records.iter().filter(|record| !is_open(record.id)).cloned().collect::<Vec<_>>()
+        };
+        let mut records = settled(self.history.records(), Some(&self.journal));
+        if records.is_empty() && !self.ledger.was_there() {
+            return Ok(records);
+        }
+        let Others { sessions, troubles } = other_records(&self.repo, &self.contract.tag)?;
+        troubles.into_iter().for_each(|trouble| self.note_once(trouble));
+        let made_up = self.expected.watch.as_ref().map(|watch| watch.made_up_refs(self.refs()));
+        let made_up = made_up.transpose()?.unwrap_or_default();
+        for (tag, mut others) in sessions {
+            others.retain(|record| !made_up.contains(&tag.record_ref(record.id)));
+            let folder = SessionFolder::new(&self.repo.main_worktree(), &tag);
+            // One that cannot be read is its own doctor's affair.
+            let journal = Journal::read(&folder.state()).ok().flatten();
+            records.extend(settled(&others, journal.as_ref()));
+        }
+        records.retain(|record| record.metric.name == self.contract.metric.name);
+        records.sort_by_key(|record| record.finished);
+        Ok(records)
+    }
 }

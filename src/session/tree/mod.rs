@@ -5,11 +5,11 @@ mod clearing;
 mod linked;
 mod protected;
 mod tampering;
-mod walls;
 mod working_tree;
 
 pub(crate) use carrying::Carrying;
 pub(crate) use linked::{SlotSetup, Tree, TreeOf, Trees, left_worktrees, open_seat, remove_trees};
-pub(crate) use protected::{Protected, SETTINGS_BEFORE, forget_copies, name_of};
-pub(crate) use walls::{LARGEST_COPY, copied_log, refuse_artifacts, remove_call_git};
+pub(crate) use protected::{
+    LARGEST_COPY, Protected, SETTINGS_BEFORE, copied_log, forget_copies, name_of, refuse_artifacts, remove_call_git,
+};
 pub(crate) use working_tree::{Seen, UntrackedFiles, UsersTree, Workspace};

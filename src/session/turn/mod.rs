@@ -1,8 +1,6 @@
 //! The loop: opens a session, recovers what is left open, and carries out what the scheduler decides.
 
-mod baseline;
 mod begin;
-mod driving;
 mod recovery;
 mod scheduler;
 mod session;
