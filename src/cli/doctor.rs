@@ -14,11 +14,11 @@ use super::args::DoctorArgs;
 use super::error::CliError;
 use super::process::{current_dir, no_runtime, runtime};
 use super::settings::{self, Settings, SettingsArgs};
-use super::{chosen, error, output, process};
+use super::{error, output, process, resolve_session};
 
 /// Prints whether everything is in order, and mends what can be mended if it is asked to.
 pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
-    if let Some(ledger) = chosen::read(&args.foreign)? {
+    if let Some(ledger) = resolve_session::read(&args.foreign)? {
         let mut findings = ledger::examine(&ledger);
         findings.extend(ledger_doubts(ledger));
         print(&[], &findings, &[], worst(findings.iter().map(|finding| finding.level)), args.format);

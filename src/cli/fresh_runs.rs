@@ -18,7 +18,7 @@ use autoresearch::session::{
 use super::args::{AblateArgs, ReproArgs, VerifyArgs};
 use super::error::CliError;
 use super::process::{no_runtime, runtime};
-use super::{chosen, error, output, process};
+use super::{error, output, process, resolve_session};
 
 /// Tells on the standard error stream what becomes of fresh runs.
 fn announce(news: &FreshNews<'_>) {
@@ -48,9 +48,9 @@ fn announce(news: &FreshNews<'_>) {
 pub(super) fn run_verify(args: VerifyArgs) -> Result<ExitCode, CliError> {
     let best = || ExperimentName { tag: None, which: Which::Best };
     let first = args.first.clone().unwrap_or_else(best);
-    let (view, first) = chosen::open_at(&first, args.tag)?;
+    let (view, first) = resolve_session::open_at(&first, args.tag)?;
     let elsewhere = args.second.as_ref().filter(|second| second.tag.as_ref().is_some_and(|tag| *tag != view.tag));
-    let elsewhere = elsewhere.map(|second| chosen::open_at(second, None)).transpose()?;
+    let elsewhere = elsewhere.map(|second| resolve_session::open_at(second, None)).transpose()?;
     let other = match &args.second {
         Some(_) if elsewhere.is_some() => None,
         Some(second) => Some(view.find(&second.which)?.clone()),
@@ -131,7 +131,7 @@ fn print_verified((a, b): (VerifiedSide<'_>, VerifiedSide<'_>), verified: &Verif
 
 /// Measures what each kept change carries.
 pub(super) fn run_ablate(args: AblateArgs) -> Result<ExitCode, CliError> {
-    let view = chosen::open(args.session.tag())?;
+    let view = resolve_session::open(args.session.tag())?;
     let (runs, terms) = args.fresh.terms();
     let ablation = runtime()?.block_on(async {
         let interrupts = process::interrupts().map_err(no_runtime)?;
@@ -209,7 +209,7 @@ fn print_ablated(view: &SessionView, ablation: &Ablation, drops: bool, format: F
 
 /// Runs an experiment again, beside the session, and says whether its number came back.
 pub(super) fn run_repro(args: ReproArgs) -> Result<ExitCode, CliError> {
-    let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
+    let (view, record) = resolve_session::open_at(&args.experiment, args.tag)?;
     let rerun = Rerun { worktree: args.worktree, links: args.link, here: args.executor.is_some() };
     let reproduced = runtime()?.block_on(async {
         let interrupts = process::interrupts().map_err(no_runtime)?;

@@ -25,7 +25,7 @@ use super::args::{IdeaArgs, IdeaCommand, NoteArgs, TellArgs};
 use super::error::CliError;
 use super::process::current_dir;
 use super::settings::clock;
-use super::{chosen, output};
+use super::{output, resolve_session};
 
 /// The most bytes to read from standard input: more than a message may have, so that a longer one is refused.
 const INPUT: u64 = 2 << 20;
@@ -34,7 +34,7 @@ const INPUT: u64 = 2 << 20;
 pub(super) fn run_tell(args: TellArgs) -> Result<ExitCode, CliError> {
     let clock = clock()?;
     let repo = Repo::discover(&current_dir()?)?;
-    let tag = chosen::find(&repo, args.tag)?;
+    let tag = resolve_session::find(&repo, args.tag)?;
     match (args.text.join(" "), args.drop) {
         (text, _) if !args.text.is_empty() => {
             let text = if text == "-" { read_input()? } else { text };
@@ -146,7 +146,7 @@ pub(super) fn note(args: NoteArgs) -> Result<ExitCode, CliError> {
 /// Adds a note to an experiment of the repository that `dir` is in. Returns a line that says so.
 fn add_note(dir: &Path, experiment: &ExperimentName, text: &str, tag: Option<Tag>) -> Result<String, CliError> {
     let (view, record) = SessionView::open_at(dir, experiment, tag)?;
-    chosen::tell(&view.chosen());
+    resolve_session::tell(&view.chosen());
     view.add_note(&record, text, clock()?)?;
     Ok(format!("noted on experiment {} of {}", record.id, view.tag))
 }

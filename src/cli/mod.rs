@@ -1,7 +1,6 @@
 //! The command line: arguments, commands by what they are about, errors and exit codes. The only part that prints.
 
 mod args;
-mod chosen;
 mod demo;
 mod doctor;
 mod error;
@@ -18,6 +17,7 @@ mod records;
 #[cfg(test)]
 mod reference_tests;
 mod research;
+mod resolve_session;
 mod run;
 mod serve;
 mod settings;

@@ -26,7 +26,7 @@ use super::args::{BriefArgs, DiffArgs, ExtractArgs, LogArgs, ReportArgs, ReportF
 use super::error::CliError;
 use super::process::{current_dir, runtime};
 use super::settings::{ChartFile, SettingsArgs, called_by_loop, clock};
-use super::{chosen, error, messages, output, research, settings};
+use super::{error, messages, output, research, resolve_session, settings};
 
 /// The experiments of a session as a JSON document.
 #[derive(Serialize)]
@@ -39,7 +39,7 @@ struct Experiments<'a, R> {
 /// Prints the experiments of a session as a table.
 pub(super) fn log(args: LogArgs) -> Result<ExitCode, CliError> {
     let selection = Selection { outcomes: args.outcome, pattern: args.grep, sort: args.sort, top: args.top };
-    if let Some(ledger) = chosen::read(&args.foreign)? {
+    if let Some(ledger) = resolve_session::read(&args.foreign)? {
         let _pager = output::paged();
         let selected = select_rows(&ledger, &selection);
         match args.format {
@@ -48,7 +48,7 @@ pub(super) fn log(args: LogArgs) -> Result<ExitCode, CliError> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let view = chosen::open(args.session.tag())?;
+    let view = resolve_session::open(args.session.tag())?;
     let column = |name: &String| {
         Column::named(name.trim(), &view.history)
             .map_err(|error| CliError::usage(error.clone(), format!("there are {}", error.known())))
@@ -79,7 +79,7 @@ pub(super) fn show(args: ShowArgs) -> Result<ExitCode, CliError> {
     if args.log && format != Format::Table {
         return Err(CliError::usage("--log prints a log, which has no other format", "omit --format or --log"));
     }
-    let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
+    let (view, record) = resolve_session::open_at(&args.experiment, args.tag)?;
     let diff = view.diff(&record)?;
     let dropped = view.folder.why_dropped(record.id);
     let notes = messages::on(&view, [&record]).remove(&record.id).unwrap_or_default();
@@ -162,11 +162,11 @@ fn print_logs(view: &SessionView, record: &Record) -> Result<bool, CliError> {
 
 /// Prints two experiments side by side, and how their code differs.
 pub(super) fn diff(args: DiffArgs) -> Result<ExitCode, CliError> {
-    let (view, a) = chosen::open_at(&args.experiment, args.tag.clone())?;
+    let (view, a) = resolve_session::open_at(&args.experiment, args.tag.clone())?;
     let is_same = args.experiment.tag == args.other.tag || args.other.tag.as_ref() == Some(&view.tag);
     let other = match is_same {
         true => None,
-        false => Some(chosen::open_at(&args.other, args.tag)?),
+        false => Some(resolve_session::open_at(&args.other, args.tag)?),
     };
     let (contract, b) = match other {
         Some((other, b)) => (other.contract, b),
@@ -199,7 +199,7 @@ pub(super) fn diff(args: DiffArgs) -> Result<ExitCode, CliError> {
 
 /// Prints what an agent has to know for the next experiment.
 pub(super) fn brief(args: BriefArgs) -> Result<ExitCode, CliError> {
-    let view = chosen::open(args.session.tag())?;
+    let view = resolve_session::open(args.session.tag())?;
     if !called_by_loop() {
         let notices = Box::new(|event: &Event| {
             if let Event::Notice(notice) = event {
@@ -276,7 +276,7 @@ fn spec(metric: Option<String>, regex: Option<String>) -> Result<(MetricSpec, Op
     let repo = Repo::discover(&dir).ok();
     let root = repo.as_ref().map_or(dir.as_path(), Repo::worktree);
     let asked = settings::resolve(SettingsArgs::default(), root)?;
-    let contract = repo.as_ref().and_then(|_| chosen::open(None).ok()?.contract);
+    let contract = repo.as_ref().and_then(|_| resolve_session::open(None).ok()?.contract);
     let described = asked.composite.and_then(|axes| axes.settled().ok()).map(|(axes, _)| axes);
     let decides = || contract.as_ref().and_then(Contract::deciding_composite).cloned();
     let (name, stored, composite) = match (metric.or(asked.metric), &contract) {
@@ -308,10 +308,10 @@ pub(super) fn report(args: ReportArgs) -> Result<ExitCode, CliError> {
     if !args.others.is_empty() {
         return report_several(args);
     }
-    let (report, session) = match chosen::read(&args.foreign)? {
+    let (report, session) = match resolve_session::read(&args.foreign)? {
         Some(ledger) => (Report::of_ledger(ledger), None),
         None => {
-            let view = chosen::open(args.session.tag())?;
+            let view = resolve_session::open(args.session.tag())?;
             let notes = messages::on(&view, view.history.records());
             (of_session(&view, &notes)?, Some((view, notes)))
         }
@@ -338,7 +338,7 @@ fn report_several(args: ReportArgs) -> Result<ExitCode, CliError> {
         return Err(CliError::usage(format!("session {} is named twice", twice.1), "name each session once"));
     }
     let read = |tag: &Tag| {
-        let view = chosen::open(Some(tag.clone()))?;
+        let view = resolve_session::open(Some(tag.clone()))?;
         let notes = messages::on(&view, view.history.records());
         of_session(&view, &notes)
     };

@@ -29,7 +29,7 @@ use super::error::CliError;
 use super::init::settings_text;
 use super::process::{current_dir, runtime};
 use super::settings::{SETTINGS_FILE, Settings, clock};
-use super::{chosen, output};
+use super::{output, resolve_session};
 
 /// The search command of the script, which is asked in a folder of its own.
 const SEARCH: &str = "python3 \"$AR_ROOT/search.py\"";
@@ -172,7 +172,7 @@ pub(super) fn run_score(args: ScoreArgs) -> Result<ExitCode, CliError> {
     let commit = variable("AR_COMMIT").filter(|_| own.is_some()).map(|commit| CommitId::new(&commit));
     let folder = variable("AR_RUN_DIR").filter(|_| commit.is_some()).map(PathBuf::from);
     let tag = match named.or(of_call) {
-        Some(tag) => Some(chosen::find(&Repo::find(&dir)?, Some(tag))?),
+        Some(tag) => Some(resolve_session::find(&Repo::find(&dir)?, Some(tag))?),
         None => None,
     };
     let scored = runtime()?.block_on(score(&dir, tag, ScoredOf { experiment: own, commit, folder }))?;
@@ -303,7 +303,7 @@ pub(super) fn rate_session(args: RateArgs) -> Result<ExitCode, CliError> {
 }
 
 fn rate(tag: Tag, value: f64) -> Result<ExitCode, CliError> {
-    let view = chosen::open(Some(tag))?;
+    let view = resolve_session::open(Some(tag))?;
     let before = view.rate(value, clock()?)?.map(|before| format!(", before {}", before.value));
     output::line(&format!("rated session {}: {value}{}", view.tag, before.unwrap_or_default()));
     Ok(ExitCode::SUCCESS)
@@ -345,7 +345,7 @@ fn print_rating(repo: &Repo, tag: Option<&Tag>, format: Format) -> Result<ExitCo
 pub(super) fn suggest_weights(args: ReportArgs) -> Result<ExitCode, CliError> {
     let format = args.format.unwrap_or(ReportFormat::Table).as_text();
     let format = format.ok_or_else(|| CliError::usage("--weights has no page", "omit --format html"))?;
-    let view = chosen::open(args.session.tag())?;
+    let view = resolve_session::open(args.session.tag())?;
     let weighed = view.weigh()?;
     for (tag, why) in &weighed.unread {
         output::note(&format!("note: skipped session {tag}: {why}"));

@@ -27,7 +27,7 @@ use super::printer::Printer;
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
 use super::settings::Settings;
-use super::{chosen, error, output, process, settings};
+use super::{error, output, process, resolve_session, settings};
 
 /// A warning before a loop without a limit.
 const NO_END: &str = "no limit is set, so the loop runs until you stop it; limits are --max-experiments 100, --for 8h, \
@@ -86,7 +86,7 @@ pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
     let repo = Repo::discover(&current_dir()?)?;
     let mut settings = Settings::read(args.settings, repo.worktree())?;
     let named = args.session.or_else(|| settings.given.tag.clone());
-    let tag = chosen::find(&repo, named.or_else(|| settings.tag_in_file(&session_tags(&repo).ok()?)))?;
+    let tag = resolve_session::find(&repo, named.or_else(|| settings.tag_in_file(&session_tags(&repo).ok()?)))?;
     (settings.given.tag, settings.take_over) = (Some(tag), args.take_over);
     let drive = Drive::RESUMED;
     let main_worktree = repo.main_worktree();

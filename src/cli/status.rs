@@ -32,7 +32,7 @@ use autoresearch::state::user_folder;
 use super::args::StatusArgs;
 use super::error::CliError;
 use super::process::{current_dir, no_runtime, runtime};
-use super::{chosen, error, output, settings};
+use super::{error, output, resolve_session, settings};
 
 /// Prints what is happening to a session, or to each of them.
 pub(super) fn status(args: StatusArgs) -> Result<ExitCode, CliError> {
@@ -92,7 +92,7 @@ pub(super) trait Shown {
 fn watch_session(tag: Option<Tag>) -> Result<ExitCode, CliError> {
     refuse_no_terminal()?;
     let repo = Repo::discover(&current_dir()?)?;
-    let tag = chosen::find(&repo, tag)?;
+    let tag = resolve_session::find(&repo, tag)?;
     let clock = settings::clock()?;
     let dir = repo.worktree().to_owned();
     show(move |ended| watch(View::new(&Repo::discover(&dir).map_err(io::Error::other)?, tag, clock), ended))

@@ -17,13 +17,13 @@ use super::error::CliError;
 use super::printer::Printer;
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
-use super::{chosen, output, process, settings};
+use super::{output, process, resolve_session, settings};
 
 /// Stops whoever is at work on a session, or ends a run that goes on without anybody.
 pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
     let repo = Repo::discover(&current_dir()?)?;
-    let tag = chosen::find(&repo, args.session.tag())?;
+    let tag = resolve_session::find(&repo, args.session.tag())?;
     let when = if args.now { StopWhen::Now } else { StopWhen::Experiment };
     let stopped = ask_to_stop(&repo, &tag, when, clock)?;
     if matches!(stopped, Stopped::NobodyThere | Stopped::RunsAlone(_) | Stopped::Left(_)) {

@@ -18,17 +18,17 @@ use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
 use super::settings::clock;
 use super::tracker::{MLFLOW, TENSORBOARD, Tracker, WANDB};
-use super::{chosen, error, output, process, stop, tracker};
+use super::{error, output, process, resolve_session, stop, tracker};
 
 /// Makes a clean branch of what a session kept.
 pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
-    let mut view = chosen::open(args.session.tag())?;
+    let mut view = resolve_session::open(args.session.tag())?;
     if view.has_idle_winners() {
         if !args.drop_winners {
             return Err(SessionError::from(KeepsError::WinnersWait(view.tag)).into());
         }
         end_for_good(&view.tag)?;
-        view = chosen::open(Some(view.tag))?;
+        view = resolve_session::open(Some(view.tag))?;
     }
     match view.unreviewed_keeps()? {
         0 => {}
@@ -42,7 +42,7 @@ pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
                 }
                 Err(error) => output::note(&format!("not reviewed: {error}")),
             }
-            view = chosen::open(Some(view.tag))?;
+            view = resolve_session::open(Some(view.tag))?;
         }
     }
     let FinalizeArgs { branch, squash, without, with_not_earned, .. } = args;
@@ -105,7 +105,7 @@ fn ending(tag: &Tag) -> Result<(Plan, Printer), CliError> {
 
 /// Puts an experiment's code on a new branch, or copies its artifacts.
 pub(super) fn restore(args: RestoreArgs) -> Result<ExitCode, CliError> {
-    let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
+    let (view, record) = resolve_session::open_at(&args.experiment, args.tag)?;
     if let Some(dir) = &args.artifacts {
         let copied = view.restore_artifacts(&record, dir)?;
         output::line(&format!("copied the artifacts of experiment {} of {}:", record.id, view.tag));
@@ -128,7 +128,7 @@ pub(super) fn restore(args: RestoreArgs) -> Result<ExitCode, CliError> {
 
 /// Makes a session of a ledger, or shows what it would be.
 pub(super) fn import(args: ImportArgs) -> Result<ExitCode, CliError> {
-    let ledger = chosen::read_from(&args.file, &args.said)?;
+    let ledger = resolve_session::read_from(&args.file, &args.said)?;
     let import = Import::new(&current_dir()?, &ledger, &args.file, args.tag, clock()?)?;
     if !args.dry_run {
         import.write()?;
@@ -174,7 +174,7 @@ pub(super) fn export(args: ExportArgs) -> Result<ExitCode, CliError> {
         return Err(CliError::usage(format!("{flag} is only for trackers"), hint));
     }
     let dir = current_dir()?;
-    let view = chosen::open(args.session.tag())?;
+    let view = resolve_session::open(args.session.tag())?;
     let records = view.history.records();
     let notes = view.notes(records)?;
     let line = |record| json_text(&record_json(record, notes.get(&record.id)), false) + "\n";

@@ -23,7 +23,7 @@ use autoresearch::state::SESSIONS_FOLDER;
 use super::args::TrackerArgs;
 use super::error::CliError;
 use super::process::{no_runtime, runtime};
-use super::{chosen, error, output, settings};
+use super::{error, output, resolve_session, settings};
 
 /// Time limit for a client after its last record: an upload may be slow.
 const FINISHING: Duration = Duration::from_secs(600);
@@ -88,7 +88,7 @@ pub(super) fn export(
         output::bytes(tracker.script.as_bytes());
         return Ok(ExitCode::SUCCESS);
     }
-    let view = chosen::open(tag)?;
+    let view = resolve_session::open(tag)?;
     if view.history.records().is_empty() && !args.follow {
         let hint = "pass --follow to wait for the first one".to_owned();
         return Err(CliError::new(format!("session {} has no experiment yet", view.tag), Some(hint)));

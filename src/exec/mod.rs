@@ -4,7 +4,6 @@
 //! the command started. Two sides live here: what `ar` calls ([`Executor`], [`Running`]) and what the shim does
 //! ([`shim_main`]). Nothing here knows what a command is for, or reads its log.
 
-mod beat;
 mod cluster;
 mod environment;
 mod error;
@@ -16,11 +15,11 @@ mod opens;
 mod running;
 mod shim;
 mod shim_io;
+mod ticks;
 mod tree;
 mod wall;
 
 pub use crate::unix::{end_by_signals, in_own_session, leave_interrupts_to_others, shield_from_terminal};
-pub use beat::{beat, runtime};
 pub use cluster::Ticket;
 pub use environment::{
     boot_id, disk_space, environment, host_name, lock_file_hash, may_be_held, process_name, since_boot,
@@ -34,6 +33,7 @@ pub use opens::{FILES_BEFORE, FilesBefore, MOST_WATCHED, OpensWatch, Uses};
 pub use running::Running;
 pub use shim::{leave_starter, queued_shim_main, shim_main};
 pub use shim_io::{Answer, Reply, ask_shim};
+pub use ticks::{next_tick, runtime};
 pub use tree::{job_beyond, jobs_above, kill_other_children};
 pub use wall::{NoWall, enter_wall, find_builder, try_wall};
 

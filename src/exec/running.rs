@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{sleep, sleep_until};
 
-use super::beat::beat;
 use super::cluster::QueuedJob;
 use super::job::{JobFiles, lock_path, marker_of};
 use super::shim_io::{LastWord, Socket};
+use super::ticks::next_tick;
 use super::{ExecError, Exit, SHIM_ARGUMENT, Started, tree};
 use crate::crash;
 use crate::fs::open_regular;
@@ -279,7 +279,7 @@ async fn released(lock: &File, interval: Duration) -> io::Result<()> {
     loop {
         match lock.try_lock_shared() {
             Ok(()) => return lock.unlock(),
-            Err(TryLockError::WouldBlock) => sleep_until(beat(interval)).await,
+            Err(TryLockError::WouldBlock) => sleep_until(next_tick(interval)).await,
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }

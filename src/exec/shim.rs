@@ -18,13 +18,13 @@ use rustix::process::{getpid, set_child_subreaper};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
-use super::beat::runtime;
 use super::environment::{boot_id, disk_space, host_name};
 use super::executor::open_log;
 use super::job::{JobFiles, JobFolder, MARKER, RUN, WatchedFile, lock_path, restarts};
 use super::opens::{FILES_BEFORE, FilesBefore, watch_uses};
 use super::running::kill_marked;
 use super::shim_io::{LastWord, Output, Pipe, Requests, ShimEnd, receive, remove_socket};
+use super::ticks::runtime;
 use super::tree::{NamespaceWatch, ProcessTree, Sampler, leave_no_child, oom_kills};
 use super::wall::{Building, last_line};
 use super::{Answer, ExecError, Exit, Job, Started, Ticket};

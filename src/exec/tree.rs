@@ -19,10 +19,10 @@ use rustix::process::{
 use tokio::signal::unix::Signal as SignalStream;
 use tokio::time::{Instant, sleep};
 
-use super::beat::beat;
 use super::gpu::GpuWatch;
 use super::job::Written;
 use super::running::is_held;
+use super::ticks::next_tick;
 use super::{Exit, Job, SHIM_ARGUMENT};
 use crate::crash;
 use crate::fs::read_at_most;
@@ -346,7 +346,7 @@ impl Sampler {
         let silence = job.silence;
         let quiet = silence.map(|silence| Listening { silence, quiet: Quiet::new(silence), last: start });
         let gpu_sharers = job.gpu_sharers.clone();
-        Sampler { start, next: beat(FIRST_PAUSE), pause: FIRST_PAUSE, peak_rss: 0, gpu_sharers, gpu: None, quiet }
+        Sampler { start, next: next_tick(FIRST_PAUSE), pause: FIRST_PAUSE, peak_rss: 0, gpu_sharers, gpu: None, quiet }
     }
 
     /// The time of the next sample.
@@ -372,7 +372,7 @@ impl Sampler {
         }
         let longest = self.quiet.as_ref().map_or(LONGEST_PAUSE, |it| LONGEST_PAUSE.min(it.silence.after / SAMPLES));
         self.pause = self.pause.min(longest);
-        self.next = beat(self.pause);
+        self.next = next_tick(self.pause);
         members
     }
 

@@ -10,9 +10,9 @@ use memchr::{memchr2, memmem, memrchr2};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
+use super::extent::{Extent, Extents, Process};
 use super::name::{LEFT, RIGHT, Reading, is_between, is_blank, is_decoration, is_stale, reading_between};
 use super::number::{Value, whole};
-use super::standing::{Extent, Extents, Process};
 use crate::domain::{COMPOSITE, MetricSource, MetricSpec, Number, PartOf, Unit, few, nearest};
 
 /// Names of memory; the first one's unit is the result's.

@@ -4,12 +4,12 @@
 //! run ended amount to. All of it is pure: nothing here opens a file or knows of a process.
 
 mod clean;
+mod extent;
 mod file;
 mod mentions;
 mod name;
 mod number;
 mod scanner;
-mod standing;
 mod summary;
 mod verdict;
 

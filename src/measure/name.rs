@@ -6,10 +6,10 @@
 //! a name of several parts counts only when nothing stands around `:` or `=`, as in a structured log: `eval done val_bpb=1.2`.
 //! Words for all parts are no other name: `Mean val_bpb: 1.2`. A name that is a unit has its number before it: `99 ns/op`.
 
+use super::extent::{Extent, Extents, aggregate_behind, before_aggregate, is_progress};
 use super::file::NAME_FIELDS;
 use super::mentions::{is_elsewhere, is_of_another_run, word_before};
 use super::number::{Value, next_char, value_at, whole};
-use super::standing::{Extent, Extents, aggregate_behind, before_aggregate, is_progress};
 use crate::domain::{Unit, WordList, word_list};
 
 /// Number of bytes to check before a name.

@@ -10,9 +10,9 @@ mod errors;
 mod files;
 mod plan;
 mod research;
+mod run_loop;
 mod store;
 mod tree;
-mod turn;
 mod view;
 mod wait;
 
@@ -36,10 +36,10 @@ pub use files::{
 pub(crate) use plan::has_user_commits;
 pub use plan::{Drive, LoopWish, Plan, Wanted, outer_agent, session_checked_out};
 pub use research::{ComparedState, RESEARCH_THRESHOLD, Scored, ScoredOf, ask_subtopics, score};
+pub use run_loop::{Session, Tried, open_again, review_keeps};
 pub use store::{
     AGENT as AGENT_JOB, Interrupt, Interrupts, Told, drop_message, journal_of_remains, open_backlog, tell,
     waiting_messages,
 };
-pub use turn::{Session, Tried, open_again, review_keeps};
 pub use view::{SavedArtifacts, SessionView, rating};
 pub use wait::{Driven, Observer, Resumed, hear_guardians};

@@ -48,7 +48,7 @@ pub struct OpenRun {
     pub result: Option<Box<RunResult>>,
     /// Fields of a newer program.
     #[serde(flatten)]
-    pub more: Map<String, Value>,
+    pub unknown_fields: Map<String, Value>,
 }
 
 impl OpenRun {
@@ -66,7 +66,7 @@ impl OpenRun {
             without: None,
             metric_file: None,
             result: None,
-            more: Map::new(),
+            unknown_fields: Map::new(),
         }
     }
 

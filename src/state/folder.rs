@@ -168,7 +168,7 @@ impl SessionFolder {
     pub fn contract(&self) -> Result<Option<Contract>, StateError> {
         let contract: Option<Contract> = read_json(&self.contract_path())?;
         Ok(contract.map(|mut contract| {
-            contract.more.remove(HASH);
+            contract.unknown_fields.remove(HASH);
             contract
         }))
     }

@@ -96,7 +96,7 @@ pub struct OpenExperiment {
     pub merge_with: Option<CommitId>,
     /// Fields of a newer program.
     #[serde(flatten)]
-    pub more: Map<String, Value>,
+    pub unknown_fields: Map<String, Value>,
 }
 
 impl OpenExperiment {
@@ -239,7 +239,7 @@ pub struct Journal {
     pub guardian_lines: usize,
     /// Fields of a newer program.
     #[serde(flatten)]
-    pub more: Map<String, Value>,
+    pub unknown_fields: Map<String, Value>,
 }
 
 /// The journal as it is written: for plain tools, also the first attempt and its step.
@@ -266,7 +266,7 @@ impl Journal {
     /// Reads the journal of a state folder; `None` when there is none.
     pub fn read(state: &Path) -> Result<Option<Self>, StateError> {
         let Some(mut journal) = read_json::<Journal>(&state.join(PROGRESS))? else { return Ok(None) };
-        JournalDocument::COPIES.iter().for_each(|key| drop(journal.more.shift_remove(*key)));
+        JournalDocument::COPIES.iter().for_each(|key| drop(journal.unknown_fields.shift_remove(*key)));
         Ok(Some(journal))
     }
 
@@ -520,7 +520,7 @@ mod tests {
         assert_eq!((&value["phase"], &value["open"]["id"]), (&"guarding".into(), &3.into()));
         let read = Journal::read(state).unwrap().unwrap();
         assert_eq!((read.phase(), read.open_attempts().count()), (Phase::Guarding, 1));
-        assert!(read.more.is_empty(), "{:?}", read.more);
+        assert!(read.unknown_fields.is_empty(), "{:?}", read.unknown_fields);
     }
 
     #[test]
@@ -612,7 +612,7 @@ mod tests {
         let (state, now) = (folder.path(), "2026-11-20T22:00:00Z".parse().unwrap());
         write_json_unsynced(&state.join(PROGRESS), &all).unwrap();
         let mut journal = Journal::read(state).unwrap().unwrap();
-        assert_eq!(journal.more.keys().collect::<Vec<_>>(), ["newer"]);
+        assert_eq!(journal.unknown_fields.keys().collect::<Vec<_>>(), ["newer"]);
         journal.show(state, now).unwrap();
         assert_eq!(read_json::<Value>(&state.join(PROGRESS)).unwrap().unwrap(), all);
     }

@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::super::Job;
-use super::super::beat::runtime;
 use super::super::environment::{boot_id, host_name};
 use super::super::job::MARKER;
 use super::super::running::kill_marked;
 use super::super::shim::shell;
+use super::super::ticks::runtime;
 use crate::crash;
 use crate::domain::Cluster;
 use crate::unix;

@@ -8,8 +8,8 @@ use std::{fs, io};
 use jiff::Timestamp;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use super::super::beat::beat;
 use super::super::job::JobFiles;
+use super::super::ticks::next_tick;
 use super::super::{ExecError, Exit, Job, Started};
 use super::Ticket;
 use super::call::{Submission, shim_command};
@@ -93,7 +93,7 @@ impl QueuedJob {
             }
             tokio::select! {
                 () = changed => {}
-                () = sleep_until(beat(crash::wait(LOOK))) => {}
+                () = sleep_until(next_tick(crash::wait(LOOK))) => {}
             }
         }
     }

@@ -30,7 +30,7 @@ use crate::session::store::{
     AGENT, Store, add_said, clear_run_folder, close_escalation, end_of_log, last_failed_log, receive_messages,
 };
 use crate::session::tree::{Workspace, copied_log, remove_call_git};
-use crate::session::wait::{Exited, Shared, WaitEnd};
+use crate::session::wait::{Exited, SessionContext, WaitEnd};
 use crate::state::{Journal, OpenExperiment, SessionFolder};
 
 /// The result of a finished call.
@@ -131,7 +131,7 @@ impl<'a> Calling<'a> {
     pub(crate) async fn ask(
         &self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         asked_again: Option<&str>,
     ) -> Result<WaitEnd<Option<Box<CallWork>>>, SessionError> {
         let found = match self.search(shared).await?.done() {
@@ -184,7 +184,7 @@ impl<'a> Calling<'a> {
     }
 
     /// Runs the search commands for a new experiment, if its directive asks for that. Returns their findings.
-    async fn search(&self, shared: &Shared<'_>) -> Result<WaitEnd<Rc<[SearchFinding]>>, SessionError> {
+    async fn search(&self, shared: &SessionContext<'_>) -> Result<WaitEnd<Rc<[SearchFinding]>>, SessionError> {
         let is_new = self.purpose == Purpose::Change && self.merging.is_none() && self.attempt.open.draft.is_none();
         if is_new { search(shared, self.attempt.open.id).await } else { Ok(WaitEnd::Done(Rc::from([]))) }
     }
@@ -325,7 +325,7 @@ impl<'a> Calling<'a> {
     async fn call(
         &self,
         workspace: &Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         told: CallParts<'_>,
         log_from: u64,
     ) -> Result<((WaitEnd<Exited>, Option<CallCut>), bool), SessionError> {

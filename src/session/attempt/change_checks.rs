@@ -25,7 +25,7 @@ use crate::session::store::{
     Interrupt, RUN_FILES, Store, TREE_BEFORE, clear_run_folder, commit_of, draft_of, guard_name, run_variables,
 };
 use crate::session::tree::{Seen, Workspace, name_of};
-use crate::session::wait::{Deadline, Exited, Shared, WaitEnd, Waiter};
+use crate::session::wait::{Deadline, Exited, SessionContext, WaitEnd, Waiter};
 use crate::state::{MOST_EVICTIONS, OpenExperiment};
 use crate::{crash, exec};
 
@@ -281,7 +281,7 @@ impl Attempt {
     pub(crate) async fn guard(
         &mut self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         deadline: Deadline,
     ) -> Result<Stage, SessionError> {
         match self.run_guards(workspace, shared, deadline).await? {
@@ -309,7 +309,7 @@ impl Attempt {
     pub(crate) async fn run_guards(
         &mut self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         deadline: Deadline,
     ) -> Result<WaitEnd<()>, SessionError> {
         let commands = shared.store().contract.guards.clone();
@@ -381,7 +381,7 @@ impl Attempt {
     async fn wait_for_guard(
         &self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         number: usize,
         command: &str,
         deadline: Deadline,

@@ -12,7 +12,7 @@ use crate::rules::{
 use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, RUN, Store, commit_of, draft_of};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Deadline, Shared, WaitEnd, await_gpus, gate_of_run};
+use crate::session::wait::{Deadline, SessionContext, WaitEnd, await_gpus, gate_of_run};
 use crate::state::{OpenAttempt, OpenExperiment, OpenRun};
 
 /// A fresh run that is needed, and the experiment that it is one of.
@@ -44,7 +44,7 @@ impl Attempt {
     pub(crate) async fn confirm(
         &mut self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         deadline: Deadline,
     ) -> Result<Stage, SessionError> {
         if !self.is_to_confirm(&shared.store()) {
@@ -106,7 +106,7 @@ impl Attempt {
     async fn fresh_run(
         &mut self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         wanted: NeededRun,
         deadline: Deadline,
     ) -> Result<Option<Stage>, SessionError> {
@@ -212,7 +212,7 @@ impl Attempt {
 
     /// Leaves it open where the loop is to end: a stop finishes the run that is under way, not all that were to follow. A loop
     /// that begins after the end of its night finishes it. A control is a part of its experiment, and only an interrupt stops it.
-    fn pause(&self, shared: &Shared<'_>, role: RunRole) -> Result<Option<Stage>, SessionError> {
+    fn pause(&self, shared: &SessionContext<'_>, role: RunRole) -> Result<Option<Stage>, SessionError> {
         let asked = shared.asked()?;
         let store = &mut *shared.store();
         if role == RunRole::Control {

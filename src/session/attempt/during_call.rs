@@ -15,7 +15,7 @@ use crate::rules::History;
 use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, Store};
 use crate::session::tree::{LARGEST_COPY, Workspace};
-use crate::session::wait::{Exited, Shared, WaitEnd, Waiter};
+use crate::session::wait::{Exited, SessionContext, WaitEnd, Waiter};
 use crate::state::OpenExperiment;
 
 /// Maximum number of commits examined per call.
@@ -169,7 +169,7 @@ pub(crate) enum CallCut {
 /// Waits for an agent whose output stands in `log` from byte `from` on. Ends it once it begins more rounds than `rounds`, or
 /// lingers after its last result, which is then an exit by itself. Returns also why it was ended.
 pub(super) async fn wait_for_agent(
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     job: &mut Running,
     (log, from): (&Path, u64),
     rounds: Option<u32>,

@@ -14,7 +14,7 @@ use crate::rules::{
 use crate::session::errors::SessionError;
 use crate::session::store::{Store, commit_of};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Shared, WaitEnd, gate_of_run};
+use crate::session::wait::{SessionContext, WaitEnd, gate_of_run};
 use crate::state::OpenExperiment;
 
 /// What a rerun of the best experiment said.
@@ -31,7 +31,7 @@ struct RerunResult {
     log: PathBuf,
 }
 
-impl Shared<'_> {
+impl SessionContext<'_> {
     /// Runs the best experiment once again, in a slot if there are several, and reports what it measured. Records nothing, but
     /// notes in the journal that it was made. Runs nothing if there is no time, or if the best experiment had nothing to
     /// measure yet.

@@ -20,7 +20,7 @@ use crate::session::errors::SessionError;
 use crate::session::files::is_own;
 use crate::session::store::{AGENT, Interrupt, Notices, REVIEW, RUN, Store, job_names, job_place};
 use crate::session::tree::Workspace;
-use crate::session::wait::Shared;
+use crate::session::wait::SessionContext;
 use crate::state::{
     BeforeRun, Matching, OpenRun, SessionFolder, SetAside, StateError, Taken, artifacts_aside, forget_artifacts_of,
     further_runs,
@@ -34,20 +34,20 @@ const LOCKS_PATIENCE: Duration = Duration::from_secs(30);
 const LOCKS_LOOK: Duration = Duration::from_millis(100);
 
 /// Waits until the shim of an active job has restored the files by which it is found.
-pub(crate) async fn await_files(shared: &Shared<'_>, attempt: &Attempt) {
+pub(crate) async fn await_files(shared: &SessionContext<'_>, attempt: &Attempt) {
     let job = attempt.job();
     let (folder, name) = job_place(&shared.store().folder.run(attempt.open.id), &job);
     shared.executor_of(&job).await_files(&folder, name).await;
 }
 
 /// Ends what is left of an experiment's jobs, and waits until it is gone.
-pub(crate) async fn end_jobs(shared: &Shared<'_>, id: ExperimentId) -> Result<(), SessionError> {
+pub(crate) async fn end_jobs(shared: &SessionContext<'_>, id: ExperimentId) -> Result<(), SessionError> {
     end_further_runs(shared, id).await?;
     end_first_jobs(shared, id).await
 }
 
 /// Ends the further runs of an experiment.
-pub(crate) async fn end_further_runs(shared: &Shared<'_>, id: ExperimentId) -> Result<(), SessionError> {
+pub(crate) async fn end_further_runs(shared: &SessionContext<'_>, id: ExperimentId) -> Result<(), SessionError> {
     let folder = shared.store().folder.run(id);
     for further in further_runs(&folder) {
         shared.runs.stop(&further, RUN).await?;
@@ -56,7 +56,7 @@ pub(crate) async fn end_further_runs(shared: &Shared<'_>, id: ExperimentId) -> R
 }
 
 /// Ends an experiment's jobs, and lets its further runs continue.
-pub(crate) async fn end_first_jobs(shared: &Shared<'_>, id: ExperimentId) -> Result<(), SessionError> {
+pub(crate) async fn end_first_jobs(shared: &SessionContext<'_>, id: ExperimentId) -> Result<(), SessionError> {
     let folder = shared.store().folder.run(id);
     let guards = shared.store().contract.guards.len();
     let mut names: Vec<String> = job_names(guards).collect();
@@ -69,7 +69,7 @@ pub(crate) async fn end_first_jobs(shared: &Shared<'_>, id: ExperimentId) -> Res
 }
 
 /// Ends the reviewer of a late review that was cut off, and removes the locks that it left behind.
-pub(crate) async fn end_late_review(shared: &Shared<'_>) -> Result<(), SessionError> {
+pub(crate) async fn end_late_review(shared: &SessionContext<'_>) -> Result<(), SessionError> {
     let late = shared.store().journal.tree.reviewed();
     let Some(id) = late else { return Ok(()) };
     let folder = shared.store().folder.run(id);
@@ -79,7 +79,11 @@ pub(crate) async fn end_late_review(shared: &Shared<'_>) -> Result<(), SessionEr
 
 /// Removes the locks that a finished job left behind, and undoes forbidden changes. Returns how many rows it removed from
 /// results.tsv.
-pub(crate) async fn restore_after(shared: &Shared<'_>, id: ExperimentId, job: &str) -> Result<u32, SessionError> {
+pub(crate) async fn restore_after(
+    shared: &SessionContext<'_>,
+    id: ExperimentId,
+    job: &str,
+) -> Result<u32, SessionError> {
     let locks = remove_left_locks(shared, id, job).await;
     // Undoes forbidden changes even if a lock remains.
     let rows = shared.store().end_detection(id);
@@ -92,7 +96,7 @@ pub(crate) async fn restore_after(shared: &Shared<'_>, id: ExperimentId, job: &s
 /// # Errors
 ///
 /// A lock is still there after 30 s.
-async fn remove_left_locks(shared: &Shared<'_>, id: ExperimentId, job: &str) -> Result<(), SessionError> {
+async fn remove_left_locks(shared: &SessionContext<'_>, id: ExperimentId, job: &str) -> Result<(), SessionError> {
     let (folder, name) = job_place(&shared.store().folder.run(id), job);
     // Locks made after the job's end belong to another process.
     let Some((started, over)) = Job::lifetime(&folder, name) else { return Ok(()) };
@@ -162,7 +166,7 @@ impl Attempt {
     pub(crate) async fn set_artifacts_aside(
         &self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
     ) -> Result<Option<Vec<Artifact>>, SessionError> {
         let aside = self.find_artifacts(workspace, &mut shared.store())?;
         let Some(aside) = aside else { return Ok(Some(Vec::new())) };

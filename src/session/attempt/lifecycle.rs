@@ -23,7 +23,7 @@ use crate::session::errors::SessionError;
 use crate::session::files::{ignored_inputs, read_records};
 use crate::session::store::{REVIEW, Store, commit_of, draft_of, guard_name, is_being_replaced, job_place, run_name};
 use crate::session::tree::{Workspace, name_of};
-use crate::session::wait::{Deadline, Shared, WaitEnd};
+use crate::session::wait::{Deadline, SessionContext, WaitEnd};
 use crate::state::{OpenAttempt, OpenExperiment, OpenRun};
 
 /// The result of driving an attempt.
@@ -113,7 +113,7 @@ impl Attempt {
     pub(crate) async fn finish(
         &mut self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         deadline: Deadline,
     ) -> Result<Attempted, SessionError> {
         let mut stage = match self.phase {
@@ -141,7 +141,7 @@ impl Attempt {
     pub(crate) async fn pick_up(
         &mut self,
         tree: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         deadline: Deadline,
         tree_is_gone: bool,
     ) -> Result<Attempted, SessionError> {
@@ -157,7 +157,7 @@ impl Attempt {
     pub(crate) async fn recover(
         &mut self,
         mut tree: Option<&mut Workspace>,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         terms: &FileTerms,
         deadline: Deadline,
         found: AttemptFacts,
@@ -258,7 +258,7 @@ impl Attempt {
     async fn run(
         &mut self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         deadline: Deadline,
     ) -> Result<Stage, SessionError> {
         if let Some(failure) = self.open.refused.clone() {
@@ -309,7 +309,7 @@ impl Attempt {
     pub(crate) fn after_guards(
         &mut self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
     ) -> Result<Stage, SessionError> {
         if self.is_to_confirm(&shared.store()) { Ok(Stage::Confirm) } else { self.conclude(workspace, shared) }
     }
@@ -412,7 +412,7 @@ impl Attempt {
             layout: None,
             waits: Waits::default(),
             beside: self.open.beside.clone(),
-            more: Map::new(),
+            unknown_fields: Map::new(),
         };
         record.add_runs(run, measured.sandbox);
         Ok(record)
@@ -429,7 +429,11 @@ impl Attempt {
     }
 
     /// Has the experiment reviewed, calls the agent again, or records it, as its draft requires.
-    pub(crate) fn conclude(&mut self, workspace: &mut Workspace, shared: &Shared<'_>) -> Result<Stage, SessionError> {
+    pub(crate) fn conclude(
+        &mut self,
+        workspace: &mut Workspace,
+        shared: &SessionContext<'_>,
+    ) -> Result<Stage, SessionError> {
         let draft = draft_of(&self.open)?;
         if self.awaits_review(&shared.store(), &draft) {
             return Ok(Stage::Review);

@@ -17,7 +17,7 @@ use crate::measure::plain_text;
 use crate::session::errors::SessionError;
 use crate::session::store::{AGENT, NO_KEEP, Store, Texts, commit_of, describe, note_offer};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Shared, WaitEnd, write_in_folder};
+use crate::session::wait::{SessionContext, WaitEnd, write_in_folder};
 use crate::state::{Journal, OpenExperiment};
 
 /// The outcome of a finished call of the agent.
@@ -39,7 +39,7 @@ impl Attempt {
     pub(crate) async fn propose(
         self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
     ) -> Result<WaitEnd<CallResult>, SessionError> {
         let attempt = self;
         let id = attempt.open.id;
@@ -222,7 +222,7 @@ impl Calling<'_> {
     pub(crate) async fn ask_for_text(
         &self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
     ) -> Result<WaitEnd<bool>, SessionError> {
         let (attempt, asked) = (self.attempt, self.ask(workspace, shared, None).await?);
         shared.store().journal.give_up(attempt.open.id);
@@ -245,7 +245,7 @@ impl Calling<'_> {
 
     /// Notes the proposal that a call in a role made, or says that it made none. The journal that is written when the call is
     /// put away has it.
-    fn keep_proposal(&self, shared: &Shared<'_>, role: Role, work: &CallWork) -> Result<(), SessionError> {
+    fn keep_proposal(&self, shared: &SessionContext<'_>, role: Role, work: &CallWork) -> Result<(), SessionError> {
         let text = text_of(work);
         let event: Event = match &text {
             Ok(_) => Event::Explored { id: self.attempt.open.id, role, seconds: work.exit.seconds },
@@ -273,7 +273,11 @@ pub(crate) fn text_due(contract: &Contract, journal: &Journal) -> Option<Purpose
 }
 
 /// Keeps the summary that a call gave, or says that it gave none.
-pub(crate) fn keep_summary(shared: &Shared<'_>, work: &CallWork, attempt: &Attempt) -> Result<(), SessionError> {
+pub(crate) fn keep_summary(
+    shared: &SessionContext<'_>,
+    work: &CallWork,
+    attempt: &Attempt,
+) -> Result<(), SessionError> {
     {
         let Store { journal, contract, .. } = &mut *shared.store();
         journal.checkpoints.summary_asked(contract.summary_at, contract.created, Timestamp::now());
@@ -313,7 +317,7 @@ pub(crate) enum Called {
 pub(crate) async fn propose(
     attempt: Attempt,
     workspace: &mut Workspace,
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
 ) -> Result<Called, SessionError> {
     match attempt.propose(workspace, shared).await? {
         WaitEnd::Done(CallResult::Change(mut attempt)) => {
@@ -344,7 +348,7 @@ pub(crate) async fn propose(
 pub(crate) async fn ask_for_text(
     attempt: &Attempt,
     workspace: &mut Workspace,
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     purpose: Purpose,
 ) -> Result<Called, SessionError> {
     let call = Calling::for_text(attempt, &mut shared.store(), purpose)?;
@@ -360,7 +364,7 @@ pub(crate) async fn ask_for_text(
 pub(crate) async fn call_again(
     mut attempt: Attempt,
     workspace: &mut Workspace,
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
 ) -> Result<Called, SessionError> {
     if is_to_be_merged(&attempt) {
         return merge(&mut attempt, workspace, shared).await;

@@ -26,7 +26,7 @@ use crate::session::files::{refuse_spoilt, remove_file};
 use crate::session::research::artifact::new_claims;
 use crate::session::store::{REVIEW, Store, clear_run_folder, draft_of, own_names, run_variables};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Deadline, Exited, Shared, WaitEnd};
+use crate::session::wait::{Deadline, Exited, SessionContext, WaitEnd};
 use crate::state::{SessionFolder, read_log_tail};
 use crate::{agent, crash, exec};
 
@@ -91,7 +91,7 @@ impl Attempt {
     pub(crate) async fn review(
         &mut self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         deadline: Deadline,
     ) -> Result<Stage, SessionError> {
         if self.phase != Phase::Reviewing {
@@ -111,7 +111,7 @@ impl Attempt {
     /// leaves a draft with a review, if the session still has a reviewer.
     pub(crate) async fn have_reviewed(
         &mut self,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         deadline: Deadline,
     ) -> Result<WaitEnd<()>, SessionError> {
         let mut draft = draft_of(&self.open)?;
@@ -152,7 +152,7 @@ impl ReviewCall<'_> {
     /// Fails on errors that the reviewer did not cause: the session's own files, or a full disk.
     pub(crate) async fn review(
         &self,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         deadline: Deadline,
     ) -> Result<WaitEnd<Review>, SessionError> {
         let id = self.record.id;
@@ -192,7 +192,7 @@ impl ReviewCall<'_> {
     }
 
     /// Makes the tree, writes the prompt and calls the reviewer.
-    fn start(&self, shared: &Shared<'_>, deadline: Deadline) -> Result<Running, SessionError> {
+    fn start(&self, shared: &SessionContext<'_>, deadline: Deadline) -> Result<Running, SessionError> {
         let (store, record) = (&mut *shared.store(), self.record);
         let contract = store.contract.clone();
         let Some(command) = contract.reviewer.clone() else { return Err(SessionError::Missing("--reviewer")) };
@@ -312,7 +312,7 @@ pub(crate) fn to_review(store: &Store) -> Vec<ExperimentId> {
 }
 
 /// Has an attempt reviewed. Then it is a winner, or is recorded.
-pub(crate) async fn review(attempt: &mut Attempt, shared: &Shared<'_>) -> Result<Attempted, SessionError> {
+pub(crate) async fn review(attempt: &mut Attempt, shared: &SessionContext<'_>) -> Result<Attempted, SessionError> {
     if let WaitEnd::Detached = attempt.have_reviewed(shared, None).await? {
         return Ok(Attempted::StillRunning);
     }

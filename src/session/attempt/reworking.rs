@@ -15,7 +15,7 @@ use crate::rules::{FileTerms, Forbidden, LOST_RETRIES, MergedStep, ReworkCall, b
 use crate::session::errors::SessionError;
 use crate::session::store::{AGENT, Store, Texts, commit_of, draft_of};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Shared, WaitEnd, gate_of_call};
+use crate::session::wait::{SessionContext, WaitEnd, gate_of_call};
 use crate::state::{OpenExperiment, OpenRun, Ported};
 
 /// The outcome of a rework.
@@ -33,7 +33,7 @@ impl Attempt {
     pub(crate) async fn rework(
         &mut self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
     ) -> Result<WaitEnd<ReworkOutcome>, SessionError> {
         let draft = draft_of(&self.open)?;
         if shared.times.no_time_for_run(&shared.store()).is_some() {
@@ -215,7 +215,7 @@ fn note_replay(attempt: &mut Attempt, why: String) -> Result<(), SessionError> {
 pub(crate) async fn merge(
     attempt: &mut Attempt,
     workspace: &mut Workspace,
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
 ) -> Result<Called, SessionError> {
     let Some(onto) = attempt.open.merge_with.clone() else { return Ok(Called::Over) };
     let mut again = on(attempt, onto.clone());
@@ -283,7 +283,7 @@ fn commit_merge(
 async fn end_merge(
     attempt: &mut Attempt,
     workspace: &mut Workspace,
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     again: Attempt,
     is_merged: bool,
 ) -> Result<Called, SessionError> {

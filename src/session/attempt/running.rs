@@ -27,7 +27,7 @@ use crate::session::store::{
     Interrupt, RUN, RUN_FILES, Store, clear_run_folder, commit_of, guard_name, job_place, run_name,
 };
 use crate::session::tree::Workspace;
-use crate::session::wait::{Deadline, Heartbeat, Shared, WaitEnd, gate_of_run};
+use crate::session::wait::{Deadline, Heartbeat, SessionContext, WaitEnd, gate_of_run};
 
 /// Limit on retries after a job's files were deleted while it was started or picked up.
 pub(crate) const DELETIONS: u32 = 3;
@@ -93,7 +93,7 @@ impl Attempt {
     async fn take_run(
         &self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
     ) -> Result<Option<ActiveRun>, SessionError> {
         let mut deletions = 0;
         loop {
@@ -208,7 +208,7 @@ impl Attempt {
     pub(crate) async fn measured(
         &mut self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         deadline: Deadline,
     ) -> Result<WaitEnd<Box<Measured>>, SessionError> {
         loop {
@@ -285,7 +285,7 @@ impl Attempt {
     pub(crate) async fn watch_run(
         &mut self,
         workspace: &mut Workspace,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         mut run: ActiveRun,
         deadline: Deadline,
     ) -> Result<WaitEnd<Box<Measured>>, SessionError> {
@@ -302,7 +302,7 @@ impl Attempt {
                 let last = last.map(|last| shared.store().history.in_own_unit(last.clone()));
                 shared.emit(Event::RunProgress { id, elapsed: elapsed.as_secs_f64(), last })?;
             }
-            shared.beat(&mut heartbeat, || json!({"experiment": id, "elapsed": seconds}))?;
+            shared.heartbeat(&mut heartbeat, || json!({"experiment": id, "elapsed": seconds}))?;
             // A proposal that waits in the queue loses nothing by waiting for the next loop.
             let leaves = elapsed.is_none() && is_proposal && shared.interrupts.asked() == Interrupt::AfterExperiment;
             Ok(if leaves { Interrupt::Now } else { Interrupt::None })

@@ -23,7 +23,7 @@ use crate::rules::{JobPlaces, WalledRole, directions_tried};
 use crate::session::errors::SessionError;
 use crate::session::files::remove_file;
 use crate::session::store::{Interrupt, Store};
-use crate::session::wait::{Exited, Shared, WaitEnd, Waiter};
+use crate::session::wait::{Exited, SessionContext, WaitEnd, Waiter};
 
 /// The name of a search command's job.
 const SEARCH: &str = "search";
@@ -60,7 +60,7 @@ struct ResultLine {
 /// Asks the search commands for the directive of an experiment, if it allows research. Within the same step of the ladder,
 /// it returns the earlier results.
 pub(crate) async fn search(
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     id: ExperimentId,
 ) -> Result<WaitEnd<Rc<[SearchFinding]>>, SessionError> {
     let (LadderPosition { directive, turns, .. }, commands) = {
@@ -99,7 +99,7 @@ pub(crate) async fn search(
 
 /// Asks one command and waits until all its processes are finished. Returns its output, or why that is not an answer.
 async fn ask_command(
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     id: ExperimentId,
     number: usize,
     command: &str,

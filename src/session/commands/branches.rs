@@ -295,7 +295,7 @@ impl Import {
         drop(find);
         let terms = Contract::new(tag.clone(), metric, String::new(), start.clone(), clock.now());
         if let Some(baseline) = records.first_mut() {
-            baseline.more.insert("contract".into(), json!(Contract { imported: true, ..terms }));
+            baseline.unknown_fields.insert("contract".into(), json!(Contract { imported: true, ..terms }));
         }
         Ok(Import { repo, tag, start, records })
     }
@@ -430,7 +430,7 @@ impl Maker<'_> {
             unmet_limits: Vec::new(),
             outside_cause: None,
             beside: Concurrency::default(),
-            more: Map::new(),
+            unknown_fields: Map::new(),
         })
     }
 }

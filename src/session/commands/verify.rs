@@ -26,11 +26,11 @@ use crate::session::attempt::FinishedRun;
 use crate::session::errors::{BranchError, KeepsError, SessionError, VerifyError};
 use crate::session::files::{read_history, refuse_elsewhere};
 use crate::session::plan::{Drive, Placing, layout_of};
+use crate::session::run_loop::slot_setup;
 use crate::session::store::{
     Interrupt, Interrupts, first_fresh_seed, read_tag, record_verified, watch_programs_until, write_tag,
 };
 use crate::session::tree::SlotSetup;
-use crate::session::turn::slot_setup;
 use crate::session::view::SessionView;
 use crate::state::OwnerLock;
 
@@ -566,7 +566,7 @@ fn empty(best: ExperimentId) -> Ablated {
         kept: Vec::new(),
         dropped: Vec::new(),
         values: Vec::new(),
-        more: serde_json::Map::new(),
+        unknown_fields: serde_json::Map::new(),
     }
 }
 

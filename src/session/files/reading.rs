@@ -110,7 +110,7 @@ pub(crate) fn refuse_changed(repo: &Repo, tag: &Tag, stored: &Contract) -> Resul
 
 /// The terms that the record of a baseline holds; `None` where it holds none.
 pub(crate) fn recorded_terms(baseline: &Record) -> Result<Option<Contract>, serde_json::Error> {
-    baseline.more.get("contract").map(|terms| serde_json::from_value(terms.clone())).transpose()
+    baseline.unknown_fields.get("contract").map(|terms| serde_json::from_value(terms.clone())).transpose()
 }
 
 /// Reads all records of a session.

@@ -16,7 +16,7 @@ use crate::domain::{
     Actors, Clock, Escalation, Event, ExperimentId, Message, Notice, Phase, StopReason, StopWhen, Tag, Trouble,
     count_of, cut, list, one_line, with_causes,
 };
-use crate::exec::beat;
+use crate::exec::next_tick;
 use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::measure::PlainText;
@@ -96,7 +96,7 @@ impl Interrupts {
 
     /// Returns the strongest request so far, from signals and `ar stop`. If it is stronger than `told`, notes it in the
     /// store.
-    pub(crate) fn hear(&self, store: &mut Store, told: Interrupt) -> Interrupt {
+    pub(crate) fn poll(&self, store: &mut Store, told: Interrupt) -> Interrupt {
         let request = store.folder.receive_stop_request();
         if let Some(when) = request {
             self.ask(when.into());
@@ -136,7 +136,7 @@ impl Interrupts {
     }
 }
 
-/// Wakes a wait when it should look at [`Interrupts::hear`].
+/// Wakes a wait when it should look at [`Interrupts::poll`].
 pub(crate) struct Listener(watch::Receiver<Interrupt>);
 
 impl Listener {
@@ -151,7 +151,7 @@ impl Listener {
     pub(crate) async fn signal_or_look(&mut self) {
         tokio::select! {
             () = self.signal() => {}
-            () = sleep_until(beat(LOOK)) => {}
+            () = sleep_until(next_tick(LOOK)) => {}
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use serde_json::json;
 
-use super::shared::Shared;
+use super::context::SessionContext;
 use crate::domain::{Event, ExperimentId, SizeLimit, bytes_text, with_causes};
 use crate::fs::{create_folder, write_atomic};
 use crate::report::checkpoint_text;
@@ -19,7 +19,7 @@ use crate::session::view::{SessionView, StatusReader};
 use crate::state::{EventLog, IdeaFile, Level, SessionFolder, StateError};
 
 /// Writes a checkpoint if one is due. It has its time in the journal before it is begun, so that it is written once.
-pub(crate) fn keep_checkpoint(shared: &Shared<'_>) -> Result<(), SessionError> {
+pub(crate) fn keep_checkpoint(shared: &SessionContext<'_>) -> Result<(), SessionError> {
     let at = {
         let Store { journal, history, contract, .. } = &mut *shared.store();
         // A session without a baseline may be taken back.
@@ -35,7 +35,7 @@ pub(crate) fn keep_checkpoint(shared: &Shared<'_>) -> Result<(), SessionError> {
 }
 
 /// Writes a checkpoint now, and notes that the agent is to sum the session up.
-pub(crate) fn write_down(shared: &Shared<'_>) -> Result<(), SessionError> {
+pub(crate) fn write_down(shared: &SessionContext<'_>) -> Result<(), SessionError> {
     let begun = shared.store().journal.checkpoints.ask_summary(this_second());
     match begun {
         Some(at) => write_checkpoint(shared, at),
@@ -44,7 +44,7 @@ pub(crate) fn write_down(shared: &Shared<'_>) -> Result<(), SessionError> {
 }
 
 /// Writes the checkpoint of a moment that was begun. A failure is reported and does not stop the loop.
-fn write_checkpoint(shared: &Shared<'_>, at: Timestamp) -> Result<(), SessionError> {
+fn write_checkpoint(shared: &SessionContext<'_>, at: Timestamp) -> Result<(), SessionError> {
     let written = {
         let store = &mut *shared.store();
         store.write_journal()?;

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::context::{Heartbeat, SessionContext};
 use super::events::{Alerted, Events, Hooks, Observer, event_detail};
 use super::pauses::Began;
-use super::shared::{Heartbeat, Shared};
 use crate::crash;
 use crate::domain::{
     Cadence, Clock, Contract, Escalate, Escalation, Event, Notice, Outage, OutageKind, StopReason, Tag, Trouble,
@@ -59,7 +59,7 @@ enum EscalationAnswer {
 }
 
 /// Reports an outage that exceeds its limit, once; returns whether the loop waits on.
-pub(crate) fn escalate_outage(shared: &Shared<'_>, open: &OpenOutage) -> Result<bool, SessionError> {
+pub(crate) fn escalate_outage(shared: &SessionContext<'_>, open: &OpenOutage) -> Result<bool, SessionError> {
     let waits = waits(&shared.store());
     if shared.store().journal.escalation.waits_for(Trouble::Outage) {
         return Ok(waits);
@@ -71,7 +71,13 @@ pub(crate) fn escalate_outage(shared: &Shared<'_>, open: &OpenOutage) -> Result<
 }
 
 /// Writes the report of what the session cannot solve, and tells it: to all the first time, and in a line after retries.
-fn escalate(shared: &Shared<'_>, kind: Trouble, what: &str, needed: &str, waits: bool) -> Result<(), SessionError> {
+fn escalate(
+    shared: &SessionContext<'_>,
+    kind: Trouble,
+    what: &str,
+    needed: &str,
+    waits: bool,
+) -> Result<(), SessionError> {
     let told = {
         let store = &mut *shared.store();
         let (after, now) = (store.history.last_id(), store.now());
@@ -93,14 +99,14 @@ fn escalate(shared: &Shared<'_>, kind: Trouble, what: &str, needed: &str, waits:
 }
 
 /// Tells that the session goes on after what it could not solve.
-pub(crate) fn end_escalation(shared: &Shared<'_>, why: &'static str) -> Result<(), SessionError> {
+pub(crate) fn end_escalation(shared: &SessionContext<'_>, why: &'static str) -> Result<(), SessionError> {
     let kind = close_escalation(&mut shared.store(), why);
     if kind.is_some() { shared.publish() } else { Ok(()) }
 }
 
 /// Waits until the cause may be gone or the user says something, at most until the end of this invocation. Nothing that
 /// cannot be written meanwhile ends the wait, unless another process took over the session.
-async fn await_answer(shared: &Shared<'_>, kind: Trouble, times: u32) -> EscalationAnswer {
+async fn await_answer(shared: &SessionContext<'_>, kind: Trouble, times: u32) -> EscalationAnswer {
     let has_answered = has_newer_messages(shared);
     let due = Instant::now() + retry_pause(times);
     let mut heartbeat = Heartbeat::new();
@@ -111,7 +117,7 @@ async fn await_answer(shared: &Shared<'_>, kind: Trouble, times: u32) -> Escalat
         }
         let _ = publish_new_messages(shared);
         let told = shared.events.borrow().told;
-        let asked = shared.interrupts.hear(&mut shared.store(), told);
+        let asked = shared.interrupts.poll(&mut shared.store(), told);
         match asked {
             Interrupt::None => {}
             Interrupt::Detach => return EscalationAnswer::Stop(StopReason::Detached),
@@ -141,7 +147,7 @@ async fn await_answer(shared: &Shared<'_>, kind: Trouble, times: u32) -> Escalat
             let _ = shared.store().write_journal();
             return EscalationAnswer::Again;
         }
-        let _ = shared.beat(&mut heartbeat, || json!({"waiting_for": kind}));
+        let _ = shared.heartbeat(&mut heartbeat, || json!({"waiting_for": kind}));
         listener.signal_or_look().await;
     }
 }
@@ -200,7 +206,7 @@ pub(crate) fn needed(error: &SessionError) -> String {
 
 /// Reports an error that ends the loop, where the user is needed, and waits for the answer where the session does that.
 /// `None` where the loop is to stop.
-pub(crate) async fn escalate_error(shared: &Shared<'_>, error: &SessionError) -> Option<Driven> {
+pub(crate) async fn escalate_error(shared: &SessionContext<'_>, error: &SessionError) -> Option<Driven> {
     let kind = trouble_of(error)?;
     // Undo foreign writes first: from here on, `ar` cannot tell its own changes from those of others.
     let _ = shared.publish();
@@ -213,12 +219,12 @@ pub(crate) async fn escalate_error(shared: &Shared<'_>, error: &SessionError) ->
 }
 
 /// Does the same where the agent cannot be called.
-pub(crate) async fn escalate_agent(shared: &Shared<'_>, reason: &StopReason) -> Option<Driven> {
+pub(crate) async fn escalate_agent(shared: &SessionContext<'_>, reason: &StopReason) -> Option<Driven> {
     let StopReason::Agent { .. } = reason else { return None };
     hold_on(shared, Trouble::Agent, &reason.to_string(), OutageKind::NotStarted.remedy()).await
 }
 
-async fn hold_on(shared: &Shared<'_>, kind: Trouble, what: &str, needed: &str) -> Option<Driven> {
+async fn hold_on(shared: &SessionContext<'_>, kind: Trouble, what: &str, needed: &str) -> Option<Driven> {
     let waits = kind.may_go() && waits(&shared.store());
     // The first error is the one that has to be mended.
     let _ = escalate(shared, kind, what, needed, waits);
@@ -234,7 +240,7 @@ async fn hold_on(shared: &Shared<'_>, kind: Trouble, what: &str, needed: &str) -
 }
 
 /// Hears what the user has said, and tells and notes what is new.
-pub(crate) fn publish_new_messages(shared: &Shared<'_>) -> Result<(), SessionError> {
+pub(crate) fn publish_new_messages(shared: &SessionContext<'_>) -> Result<(), SessionError> {
     let is_new = receive_messages(&mut shared.store());
     if is_new {
         shared.publish()?;
@@ -245,7 +251,7 @@ pub(crate) fn publish_new_messages(shared: &Shared<'_>) -> Result<(), SessionErr
 }
 
 /// Returns a test for words that the session hears from now on.
-pub(crate) fn has_newer_messages<'s>(shared: &'s Shared<'_>) -> impl Fn() -> bool + 's {
+pub(crate) fn has_newer_messages<'s>(shared: &'s SessionContext<'_>) -> impl Fn() -> bool + 's {
     let newest = || shared.store().journal.messages.newest();
     let before = newest();
     move || newest() != before
@@ -300,7 +306,7 @@ fn copy_guardian_lines(store: &mut Store, log: &EventLog) -> Result<bool, Sessio
 }
 
 /// Takes in what guardians said since the last time.
-pub(crate) fn take_in_guardians(shared: &Shared<'_>) -> Result<(), SessionError> {
+pub(crate) fn take_in_guardians(shared: &SessionContext<'_>) -> Result<(), SessionError> {
     let log = shared.events.borrow().log.clone();
     let heard = copy_guardian_lines(&mut shared.store(), &log)?;
     if heard { shared.publish() } else { Ok(()) }

@@ -16,8 +16,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::checkpoints::keep_checkpoint;
+use super::context::SessionContext;
 use super::pauses::{Began, PauseOutcome, keep_pace, pause_when_idle};
-use super::shared::Shared;
 use crate::crash;
 use crate::domain::{
     Clock, CommitId, Environment, Event, ExperimentId, FORMAT_VERSION, Gpu, GpuCrowd, GpuUse, Notice, Record, Tools,
@@ -77,7 +77,7 @@ enum ObjectCheck {
 /// # Errors
 ///
 /// There is no room, or objects are damaged.
-pub(crate) async fn gate_of_call(shared: &Shared<'_>) -> Result<(), SessionError> {
+pub(crate) async fn gate_of_call(shared: &SessionContext<'_>) -> Result<(), SessionError> {
     shared.check_disk_space()?;
     await_clock(shared).await?;
     shared.gate.borrow_mut().check_objects(&shared.times, &mut shared.store(), None)?;
@@ -92,7 +92,11 @@ pub(crate) async fn gate_of_call(shared: &Shared<'_>) -> Result<(), SessionError
 /// # Errors
 ///
 /// As those of [`gate_of_call`].
-pub(crate) async fn gate_of_run(shared: &Shared<'_>, commit: &CommitId, in_place: bool) -> Result<(), SessionError> {
+pub(crate) async fn gate_of_run(
+    shared: &SessionContext<'_>,
+    commit: &CommitId,
+    in_place: bool,
+) -> Result<(), SessionError> {
     shared.check_disk_space()?;
     await_clock(shared).await?;
     shared.gate.borrow_mut().check_objects(&shared.times, &mut shared.store(), Some(commit))?;
@@ -101,7 +105,7 @@ pub(crate) async fn gate_of_run(shared: &Shared<'_>, commit: &CommitId, in_place
 
 /// Waits while the clock is before the last record, at most for 10 minutes, and tells of it; also of a clock that was set.
 /// Any request and the end of this invocation end it.
-async fn await_clock(shared: &Shared<'_>) -> Result<(), SessionError> {
+async fn await_clock(shared: &SessionContext<'_>) -> Result<(), SessionError> {
     let seen = {
         let store = shared.store();
         (store.clock == Clock::System).then(|| Some((store.now(), since_boot()?))).flatten()
@@ -204,7 +208,7 @@ pub(crate) enum CallPermit {
 /// that the cadence asks for, except before a call for text, and the gate. `paced` says whether the cadence's pause may have
 /// begun in an earlier process.
 pub(crate) async fn await_call_permit(
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     idle: Option<f64>,
     paced: Option<bool>,
 ) -> Result<PauseOutcome, SessionError> {
@@ -233,7 +237,7 @@ const GIB: f64 = (1_u64 << 30) as f64;
 
 /// Waits until the GPUs of a slot have room for a run, at most for 10 minutes, and tells of it. Any request and the end of this
 /// invocation end it.
-pub(crate) async fn await_gpus(shared: &Shared<'_>, slot: u32) -> Result<(), SessionError> {
+pub(crate) async fn await_gpus(shared: &SessionContext<'_>, slot: u32) -> Result<(), SessionError> {
     let Some(gpus) = shared.slots.gpus.get(slot as usize) else { return Ok(()) };
     let last = {
         let store = shared.store();
@@ -244,7 +248,7 @@ pub(crate) async fn await_gpus(shared: &Shared<'_>, slot: u32) -> Result<(), Ses
 }
 
 /// Waits in the same way for a run in place: until one of the GPUs that it sees has room. Not where no run used one so far.
-pub(crate) async fn await_any_gpu(shared: &Shared<'_>) -> Result<(), SessionError> {
+pub(crate) async fn await_any_gpu(shared: &SessionContext<'_>) -> Result<(), SessionError> {
     let last = last_on_gpu(&shared.store());
     let Some(last) = last else { return Ok(()) };
     let gpus = visible_gpus().await;
@@ -256,7 +260,7 @@ pub(crate) async fn await_any_gpu(shared: &Shared<'_>) -> Result<(), SessionErro
 
 /// Waits for the turn of a run.
 async fn wait(
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     slot: Option<u32>,
     turn: impl Fn(&[GpuUse], Duration) -> GpuTurn,
 ) -> Result<(), SessionError> {

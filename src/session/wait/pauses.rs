@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::checkpoints::write_down;
+use super::context::{Heartbeat, SessionContext};
 use super::escalation::{escalate_outage, has_newer_messages};
-use super::shared::{Heartbeat, Shared};
 use crate::crash;
 use crate::domain::{Cadence, Event, Outage, Record, StopReason, exact_time, moment_text};
 use crate::rules::{
@@ -33,7 +33,7 @@ pub(crate) enum PauseOutcome {
 
 /// Pauses after the last iteration by the cadence, at most until the end of this invocation. Any request, new idea or
 /// user message ends the pause at once. `is_begun` is true if an earlier process made the iteration.
-pub(crate) async fn keep_pace(shared: &Shared<'_>, is_begun: bool) -> Result<PauseOutcome, SessionError> {
+pub(crate) async fn keep_pace(shared: &SessionContext<'_>, is_begun: bool) -> Result<PauseOutcome, SessionError> {
     let Some(cadence) = shared.store().contract.cadence else { return Ok(PauseOutcome::Ready) };
     let rest = shared.store().journal.rest(cadence);
     let decision = match rest {
@@ -130,7 +130,7 @@ fn ideas(store: &Store) -> u64 {
 
 /// Waits until the agent is to be called again, at most until the end of this invocation. Any request ends it at once.
 /// Returns why the loop stops if the outage takes too long.
-pub(crate) async fn wait_out(shared: &Shared<'_>) -> Result<Option<StopReason>, SessionError> {
+pub(crate) async fn wait_out(shared: &SessionContext<'_>) -> Result<Option<StopReason>, SessionError> {
     let found = {
         let store = shared.store();
         store.journal.outage(&store.history)
@@ -168,7 +168,7 @@ pub(crate) async fn wait_out(shared: &Shared<'_>) -> Result<Option<StopReason>, 
 }
 
 /// Waits before the next call if the last ones changed nothing and were short; the last took so many seconds.
-pub(crate) async fn pause_when_idle(shared: &Shared<'_>, seconds: f64) -> Result<(), SessionError> {
+pub(crate) async fn pause_when_idle(shared: &SessionContext<'_>, seconds: f64) -> Result<(), SessionError> {
     let (idle_calls, most_calls, limit) = {
         let store = shared.store();
         let limit = idle_limit(&store.contract, store.journal.has_change(&store.history));
@@ -198,14 +198,14 @@ pub(crate) async fn pause_when_idle(shared: &Shared<'_>, seconds: f64) -> Result
 }
 
 /// Waits like [`pause_for`], until the user says something new.
-async fn pause_unless_told(shared: &Shared<'_>, pause: Duration, again: Timestamp) -> Result<(), SessionError> {
+async fn pause_unless_told(shared: &SessionContext<'_>, pause: Duration, again: Timestamp) -> Result<(), SessionError> {
     pause_for(shared, pause, again, has_newer_messages(shared)).await.map(drop)
 }
 
 /// Waits for so long, or until that moment, at most until the end of this invocation. Any request, and what `is_woken`
 /// says, end it at once. Returns whether it is over, instead of cut short by a request or by the end of this invocation.
 pub(crate) async fn pause_for(
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     pause: Duration,
     again: Timestamp,
     is_woken: impl Fn() -> bool,
@@ -225,7 +225,7 @@ pub(crate) async fn pause_for(
         if noted >= whole || Timestamp::now() >= again || is_woken() {
             break true;
         }
-        shared.beat(&mut heartbeat, || json!({"experiment": id, "waiting_until": exact_time(again)}))?;
+        shared.heartbeat(&mut heartbeat, || json!({"experiment": id, "waiting_until": exact_time(again)}))?;
         if !shared.pause(whole - noted).await? {
             break false;
         }

@@ -7,7 +7,7 @@ use libc::{SIGKILL, SIGTERM};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::checkpoints::keep_checkpoint;
-use super::shared::Shared;
+use super::context::SessionContext;
 use crate::domain::DEFAULT_OUTAGE_LIMIT;
 use crate::exec::{ExecError, Exit, Running};
 use crate::session::errors::SessionError;
@@ -70,7 +70,7 @@ pub(crate) trait Waiter {
     ) -> Result<WaitEnd<Exited>, SessionError>;
 }
 
-impl Waiter for Shared<'_> {
+impl Waiter for SessionContext<'_> {
     async fn wait(
         &self,
         job: &mut Running,
@@ -108,7 +108,7 @@ impl Waiter for Interrupts {
     }
 }
 
-impl Shared<'_> {
+impl SessionContext<'_> {
     /// Waits between two looks at something, at most for so long, and shows life. Returns whether to look again: not once
     /// something is asked for, or the time of this invocation is over.
     pub(crate) async fn pause(&self, pause: Duration) -> Result<bool, SessionError> {

@@ -245,7 +245,7 @@ macro_rules! table {
             pub imported: bool,
             /// Unknown fields, from a newer version.
             #[serde(flatten)]
-            pub more: Map<String, Value>,
+            pub unknown_fields: Map<String, Value>,
         }
 
         impl Contract {
@@ -271,7 +271,7 @@ macro_rules! table {
                     follows: None,
                     created,
                     imported: false,
-                    more: Map::new(),
+                    unknown_fields: Map::new(),
                 }
             }
         }

@@ -153,7 +153,7 @@ pub struct Environment {
     pub tools: Tools,
     /// Unknown fields, from another version.
     #[serde(flatten)]
-    pub more: Map<String, Value>,
+    pub unknown_fields: Map<String, Value>,
 }
 
 /// The versions of what a measuring command uses.
@@ -167,7 +167,7 @@ pub struct Tools {
     pub torch: Option<String>,
     /// Those of other tools, from another version of `ar`.
     #[serde(flatten)]
-    pub more: Map<String, Value>,
+    pub unknown_fields: Map<String, Value>,
 }
 
 impl Tools {

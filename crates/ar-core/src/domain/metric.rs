@@ -515,7 +515,7 @@ mod tests {
             serde_json::json!({"id": 1, "metrics": {"loss": 2.5}, "digits": {"loss": "2.50"}}),
         );
         assert_eq!(digits(&record.metrics)[0].as_deref(), Some("2.50"));
-        assert!(record.more.is_empty(), "{:?}", record.more);
+        assert!(record.unknown_fields.is_empty(), "{:?}", record.unknown_fields);
         let written = serde_json::to_string(&record).unwrap();
         assert!(written.contains(r#""metrics":{"loss":2.5},"digits":{"loss":"2.50"}"#), "{written}");
         assert_eq!(serde_json::from_str::<crate::domain::Record>(&written).unwrap(), record);

@@ -363,7 +363,7 @@ pub struct Record {
     pub beside: Concurrency,
     /// Unknown fields from a newer version, and the contract in the baseline's record.
     #[serde(flatten)]
-    pub more: Map<String, Value>,
+    pub unknown_fields: Map<String, Value>,
 }
 
 impl Record {

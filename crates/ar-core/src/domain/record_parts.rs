@@ -307,7 +307,7 @@ pub struct VerifiedPair {
     pub wanted: u32,
     /// Unknown fields, from a newer version.
     #[serde(flatten)]
-    pub more: Map<String, Value>,
+    pub unknown_fields: Map<String, Value>,
 }
 
 impl VerifiedPair {
@@ -326,7 +326,7 @@ impl VerifiedPair {
             values_a: Vec::new(),
             values_b: Vec::new(),
             wanted: 0,
-            more: Map::new(),
+            unknown_fields: Map::new(),
         }
     }
 
@@ -403,7 +403,7 @@ pub struct Ablated {
     pub values: Vec<AblatedRun>,
     /// Unknown fields, from a newer version.
     #[serde(flatten)]
-    pub more: Map<String, Value>,
+    pub unknown_fields: Map<String, Value>,
 }
 
 /// What a kept change carries: by how much the best experiment is better with it.

@@ -134,7 +134,7 @@ pub struct Night {
     pub end: NightEnd,
     /// Fields of a newer program.
     #[serde(flatten)]
-    pub more: Map<String, Value>,
+    pub unknown_fields: Map<String, Value>,
 }
 
 impl Night {

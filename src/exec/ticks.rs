@@ -24,7 +24,7 @@ pub fn runtime() -> io::Result<Runtime> {
 ///
 /// A pause is a power of two of milliseconds. Tokio's timers then wake the process at the tick alone; for other moments it wakes
 /// twice.
-pub fn beat(pause: Duration) -> Instant {
+pub fn next_tick(pause: Duration) -> Instant {
     let start = *START.get_or_init(Instant::now);
     start + next(start.elapsed(), pause)
 }

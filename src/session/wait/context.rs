@@ -25,10 +25,10 @@ use crate::session::tree::SlotSetup;
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
 /// State that all attempts of a session share. A user of a part borrows it for a few statements, never across an await.
-pub(crate) struct Shared<'a> {
+pub(crate) struct SessionContext<'a> {
     pub(crate) store: RefCell<Store>,
     pub(crate) events: RefCell<Events<'a>>,
-    pub(crate) place: RefCell<Machine>,
+    pub(crate) machine: RefCell<Machine>,
     pub(crate) log_keeper: RefCell<LogKeeper>,
     /// The executor of agents, reviewers and helpers.
     pub(crate) local: Executor,
@@ -58,21 +58,21 @@ impl Heartbeat {
     }
 }
 
-impl<'a> Shared<'a> {
+impl<'a> SessionContext<'a> {
     /// The state of a session that was just opened.
     pub(crate) fn new(
         store: Store,
         events: Events<'a>,
-        place: Machine,
+        machine: Machine,
         interrupts: Interrupts,
         slots: SlotSetup,
         calls_agent: bool,
-    ) -> Shared<'a> {
+    ) -> SessionContext<'a> {
         let runs = Executor::for_runs(store.journal.layout.as_ref().and_then(|layout| layout.cluster.as_ref()));
-        Shared {
+        SessionContext {
             store: RefCell::new(store),
             events: RefCell::new(events),
-            place: RefCell::new(place),
+            machine: RefCell::new(machine),
             log_keeper: RefCell::default(),
             local: Executor::local(),
             runs,
@@ -87,7 +87,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-impl Shared<'_> {
+impl SessionContext<'_> {
     /// The executor for a job of an experiment.
     pub(crate) fn executor_of(&self, job: &str) -> &Executor {
         if [AGENT, REVIEW].contains(&job) { &self.local } else { &self.runs }
@@ -125,7 +125,7 @@ impl Shared<'_> {
     }
 
     /// Writes the journal and a heartbeat with `detail`, if one is due.
-    pub(crate) fn beat(&self, last: &mut Heartbeat, detail: impl FnOnce() -> Value) -> Result<(), SessionError> {
+    pub(crate) fn heartbeat(&self, last: &mut Heartbeat, detail: impl FnOnce() -> Value) -> Result<(), SessionError> {
         if last.0.elapsed() < HEARTBEAT {
             return Ok(());
         }
@@ -148,7 +148,7 @@ impl Shared<'_> {
     pub(crate) fn asked(&self) -> Result<Interrupt, SessionError> {
         publish_new_messages(self)?;
         let told = self.events.borrow().told;
-        let asked = self.interrupts.hear(&mut self.store(), told);
+        let asked = self.interrupts.poll(&mut self.store(), told);
         self.events.borrow_mut().told = asked.max(told);
         if asked > told && asked != Interrupt::Detach {
             self.publish()?;
@@ -183,7 +183,7 @@ impl Shared<'_> {
 
     /// The machine, and the versions, that experiments run on.
     pub(crate) fn environment(&self) -> Arc<Environment> {
-        Arc::clone(&self.place.borrow().environment)
+        Arc::clone(&self.machine.borrow().environment)
     }
 
     /// Refuses an experiment that there may be no room for.
@@ -210,7 +210,7 @@ impl Shared<'_> {
         let questions = {
             let store = self.store();
             let root = store.repo.worktree();
-            self.place.borrow_mut().look(
+            self.machine.borrow_mut().look(
                 root,
                 store.folder.root(),
                 id,
@@ -221,7 +221,7 @@ impl Shared<'_> {
         if let Some(questions) = questions
             && let Some(printed) = questions.ask(&self.local).await
         {
-            self.place.borrow_mut().note(questions, &printed);
+            self.machine.borrow_mut().note(questions, &printed);
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::session::store::{
 };
 use crate::session::tree::{Workspace, remove_trees};
 use crate::session::view::{NOTES, SessionView};
-use crate::session::wait::{Shared, WaitEnd, await_gpus};
+use crate::session::wait::{SessionContext, WaitEnd, await_gpus};
 use crate::state::{OpenExperiment, OpenRun, further_runs};
 
 /// The baseline and the best experiment, while a night that ends verifies one against the other.
@@ -135,7 +135,7 @@ impl NightPair {
         Ok(Some(NightPair { records: [baseline.clone(), best.clone()], name, pair, end: Instant::now() + left }))
     }
 
-    async fn verify(&self, shared: &Shared<'_>, workspace: &mut Workspace) -> Result<VerifyEnd, SessionError> {
+    async fn verify(&self, shared: &SessionContext<'_>, workspace: &mut Workspace) -> Result<VerifyEnd, SessionError> {
         let terms = FileTerms::of(&shared.store().contract)?;
         let slots = shared.store().journal.layout.as_ref().map(|layout| layout.slots);
         loop {
@@ -187,7 +187,7 @@ impl NightPair {
 
     async fn run_in_slot(
         &self,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         terms: &FileTerms,
         slot: u32,
         run: (usize, u64),
@@ -204,7 +204,7 @@ impl NightPair {
     /// Makes a run, and records it before anything else can happen to it.
     async fn run_again(
         &self,
-        shared: &Shared<'_>,
+        shared: &SessionContext<'_>,
         workspace: &mut Workspace,
         slot: Option<u32>,
         (which, seed): (usize, u64),
@@ -251,7 +251,7 @@ const REVIEWER: &str = "the reviewer";
 
 /// Reviews the unreviewed keeps, the oldest first. Stops when the reviewer gives no verdict twice in a row, on a request, or
 /// when time or a budget is spent. Keeps stay kept: a doubt is only noted.
-pub(crate) async fn review_left(shared: &Shared<'_>, workspace: &mut Workspace) -> Result<(), SessionError> {
+pub(crate) async fn review_left(shared: &SessionContext<'_>, workspace: &mut Workspace) -> Result<(), SessionError> {
     let left: Vec<Record> = {
         let store = shared.store();
         if store.contract.reviewer.is_none() {
@@ -381,7 +381,7 @@ fn note_review(store: &mut Store, record: Record, review: Review) -> Result<(), 
 ///
 /// Returns the error of the first failed repeat, after all have ended.
 pub(crate) async fn repeat_in_other_slots(
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     terms: &FileTerms,
     first: &OpenExperiment,
     most: u32,
@@ -394,7 +394,7 @@ pub(crate) async fn repeat_in_other_slots(
 
 /// The further runs of a slot, one after the other, up to one that is interrupted.
 async fn repeat_in_slot(
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     terms: &FileTerms,
     first: &OpenExperiment,
     (slot, slots): (u32, u32),
@@ -415,7 +415,7 @@ async fn repeat_in_slot(
 /// The further runs of the first slot, after the first run: *in place* all of them, in the user's tree.
 pub(crate) async fn repeat_in_first_slot(
     workspace: &mut Workspace,
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     first: &OpenExperiment,
     most: u32,
 ) -> Result<WaitEnd<Vec<(u32, Measured)>>, SessionError> {
@@ -454,14 +454,14 @@ pub(crate) async fn repeat_in_first_slot(
 }
 
 /// The baseline's further run of this number, as the journal has it.
-fn further(shared: &Shared<'_>, first: &OpenExperiment, number: u32) -> Attempt {
+fn further(shared: &SessionContext<'_>, first: &OpenExperiment, number: u32) -> Attempt {
     let ready = OpenRun::new(RunRole::Baseline, number);
     let run = shared.store().journal.find(first.id).and_then(|found| found.started(&ready).cloned());
     Attempt::for_extra_run(first, run.unwrap_or(ready))
 }
 
 /// Ends and removes all further runs of the baseline before its measurement begins: those found later belong to it.
-pub(crate) async fn forget_repeats(shared: &Shared<'_>) -> Result<(), SessionError> {
+pub(crate) async fn forget_repeats(shared: &SessionContext<'_>) -> Result<(), SessionError> {
     end_further_runs(shared, ExperimentId::BASELINE).await?;
     let folder = shared.store().folder.run(ExperimentId::BASELINE);
     for further in further_runs(&folder) {
@@ -475,7 +475,7 @@ pub(crate) async fn forget_repeats(shared: &Shared<'_>) -> Result<(), SessionErr
 
 /// Runs the baseline in the first slot once more. Nothing of it is recorded.
 pub(crate) async fn check_baseline(
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     terms: &FileTerms,
     first: &OpenExperiment,
 ) -> Result<(), SessionError> {
@@ -486,7 +486,7 @@ pub(crate) async fn check_baseline(
 /// Makes a run of the baseline in a slot, unless it was made. `None` if it was interrupted, was lost too often, or may not
 /// start.
 async fn repeat(
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     terms: &FileTerms,
     first: &OpenExperiment,
     (slot, number): (u32, u32),
@@ -511,7 +511,7 @@ async fn repeat(
 }
 
 /// Returns whether a repeat that the journal knows is active or finished, in a tree that still exists.
-fn is_there(shared: &Shared<'_>, slot: u32, attempt: &Attempt, folder: &Path) -> bool {
+fn is_there(shared: &SessionContext<'_>, slot: u32, attempt: &Attempt, folder: &Path) -> bool {
     let store = shared.store();
     let found = shared.runs.found(folder, RUN);
     attempt.run.starts > 0 && found.is_there() && store.repo.has_kept(&store.folder.slot(slot))
@@ -519,7 +519,7 @@ fn is_there(shared: &Shared<'_>, slot: u32, attempt: &Attempt, folder: &Path) ->
 
 /// Picks up a further run of the baseline in a slot, or starts it, and measures it.
 async fn run_in(
-    shared: &Shared<'_>,
+    shared: &SessionContext<'_>,
     terms: &FileTerms,
     slot: u32,
     attempt: &mut Attempt,

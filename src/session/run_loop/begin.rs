@@ -170,7 +170,7 @@ impl Session<'_> {
         }
         let store = self.shared.store.get_mut();
         // The contract travels with the refs.
-        record.more.insert("contract".into(), json!(store.contract));
+        record.unknown_fields.insert("contract".into(), json!(store.contract));
         attempt.record(&mut self.workspace, store, record)?;
         self.shared.publish()?;
         Ok(Attempted::Recorded)

@@ -1,7 +1,7 @@
 //! Picks up attempts that an earlier process left open, opens a session again after it waited for an answer, and saves
 //! unfinished work when a loop ends.
 
-use super::scheduler::Dispatcher;
+use super::dispatcher::Dispatcher;
 use super::session::Session;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason, with_causes};

@@ -193,7 +193,7 @@ impl Session<'_> {
             store.journal.end_by_hand(attempted == Attempted::StillRunning, end.as_ref());
             store.write_journal()?;
         }
-        store.repo.objects.outlast_gc(&self.shared.place.get_mut().environment.host)?;
+        store.repo.objects.outlast_gc(&self.shared.machine.get_mut().environment.host)?;
         self.shared.publish()?;
         let store = self.shared.store.get_mut();
         Ok(match attempted {

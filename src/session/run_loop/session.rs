@@ -21,14 +21,14 @@ use crate::session::plan::{Drive, Plan, UserCommits, go_home};
 use crate::session::store::{Interrupt, Interrupts, end_programs_in, end_wait, forget_solved, listen};
 use crate::session::tree::{Carrying, Protected, UntrackedFiles, Workspace, forget_copies, open_seat, remove_trees};
 use crate::session::wait::{
-    Began, Driven, Events, Machine, Observer, Resumed, Shared, escalate_agent, escalate_error, register,
+    Began, Driven, Events, Machine, Observer, Resumed, SessionContext, escalate_agent, escalate_error, register,
     take_in_guardians,
 };
 use crate::state::{EventLog, Level, SESSIONS_FOLDER, SessionFolder};
 
 /// An open session.
 pub struct Session<'a> {
-    pub(crate) shared: Shared<'a>,
+    pub(crate) shared: SessionContext<'a>,
     pub(crate) workspace: Workspace,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Session<'a> {
             untracked: UntrackedFiles { known: untracked, listed: None },
             ..Workspace::new(Rc::clone(&store.repo), TreeOwner::User, file_terms, protected)
         };
-        let shared = Shared::new(store, events, place, interrupts, slots, calls_agent);
+        let shared = SessionContext::new(store, events, place, interrupts, slots, calls_agent);
         let mut session = Session { shared, workspace };
         let begun = session.enter(home, tree_of, drive, night).await;
         let begun = begun.and_then(|()| session.begin_publishing(continued, lost, is_fetched));
@@ -125,7 +125,7 @@ impl<'a> Session<'a> {
         settle_left_artifacts(&store.folder, &store.history, limit, &open, &mut store.notices);
         let (tag, tip, experiments) = (store.contract.tag.clone(), store.tip(), store.history.experiments());
         store.note(Event::SessionStarted { tag, tip, experiments, continued });
-        if let Some(changed) = self.shared.place.get_mut().changed(&store.history) {
+        if let Some(changed) = self.shared.machine.get_mut().changed(&store.history) {
             store.note(changed);
         }
         if lost {
@@ -224,12 +224,12 @@ impl<'a> Session<'a> {
 
     /// Waits until the command of `--on-event` was told of all that happened, 10 s at most.
     pub async fn finish_alerts(&mut self) {
-        let Shared { store, events, interrupts, .. } = &mut self.shared;
+        let SessionContext { store, events, interrupts, .. } = &mut self.shared;
         let (store, events) = (store.get_mut(), events.get_mut());
         events.finish_alerts(interrupts, store.clock).await;
         if events.has_hook_trouble() && store.refuse_taken_over().is_ok() {
             let _ = self.shared.publish();
-            let Shared { store, events, .. } = &mut self.shared;
+            let SessionContext { store, events, .. } = &mut self.shared;
             let store = store.get_mut();
             events.get_mut().publish_hook_trouble(store);
             store.expected.expect_again(&store.folder.logs());
@@ -269,7 +269,7 @@ impl<'a> Session<'a> {
         }
         let written = store.write_journal();
         crash::point("stop.journal_written");
-        let outlasts = store.repo.objects.outlast_gc(&self.shared.place.get_mut().environment.host);
+        let outlasts = store.repo.objects.outlast_gc(&self.shared.machine.get_mut().environment.host);
         // On a full disk the event is what is left.
         let healed = store.heal();
         let experiments = store.history.experiments();

@@ -22,7 +22,8 @@ use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, Store};
 use crate::session::tree::{Tree, TreeOf, Trees, Workspace};
 use crate::session::wait::{
-    CallPermit, Deadline, PauseOutcome, Shared, WaitEnd, await_call_permit, await_gpus, take_in_guardians, wait_out,
+    CallPermit, Deadline, PauseOutcome, SessionContext, WaitEnd, await_call_permit, await_gpus, take_in_guardians,
+    wait_out,
 };
 use crate::state::OpenExperiment;
 
@@ -76,7 +77,7 @@ enum Scope {
 
 /// The work under way in slots and seats.
 pub(crate) struct Dispatcher<'s, 'a> {
-    pub(crate) shared: &'s Shared<'a>,
+    pub(crate) shared: &'s SessionContext<'a>,
     scope: Scope,
     pub(crate) terms: FileTerms,
     capacity: Capacity,
@@ -161,7 +162,7 @@ impl Session<'_> {
 }
 
 impl<'s, 'a> Dispatcher<'s, 'a> {
-    fn new(shared: &'s Shared<'a>, workspace: &'s mut Workspace, scope: Scope) -> Self {
+    fn new(shared: &'s SessionContext<'a>, workspace: &'s mut Workspace, scope: Scope) -> Self {
         let store = shared.store();
         Dispatcher {
             shared,
