@@ -1,24 +1,22 @@
 //! The arguments of all commands.
 
-mod driving;
+mod acting;
 mod guard;
 mod guide;
 mod reading;
-mod taking;
 
 use clap::{Parser, Subcommand};
 
-pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TellArgs, TryArgs};
+pub(super) use acting::{
+    AblateArgs, DemoArgs, ExportArgs, FinalizeArgs, IdeaArgs, IdeaCommand, ImportArgs, InitArgs, NoteArgs, RateArgs,
+    ReproArgs, RestoreArgs, ResumeArgs, RunArgs, StopArgs, TellArgs, TrackerArgs, TryArgs, VerifyArgs,
+};
 pub(super) use guard::{CompletionsArgs, GuardArgs, GuardServiceArgs, ManArgs, PatrolFormat, Shell};
 pub(crate) use guide::{commands, program};
 pub(super) use guide::{examples, with_groups};
 pub(super) use reading::{
     AnswerFormat, BriefArgs, DiffArgs, DoctorArgs, ExportFormat, ExtractArgs, LedgerArgs, LogArgs, ReportArgs,
     ReportFormat, SaidArgs, ScoreArgs, ServeArgs, ShowArgs, StatusArgs, StreamFormat, Style,
-};
-pub(super) use taking::{
-    AblateArgs, ExportArgs, FinalizeArgs, ImportArgs, NoteArgs, RateArgs, ReproArgs, RestoreArgs, TrackerArgs,
-    VerifyArgs,
 };
 
 use super::words::Globals;

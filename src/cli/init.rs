@@ -1,4 +1,5 @@
-//! `ar init`: settings and program, and instructions for agents that drive by themselves.
+//! `ar init`: settings and program, and instructions for agents that drive by themselves; and `ar demo`, a repository
+//! with all of them.
 
 use std::fmt::Write;
 use std::fs;
@@ -15,17 +16,20 @@ use autoresearch::fs::{create_folder, folder_of, read_regular, write_atomic};
 use autoresearch::git::Repo;
 use autoresearch::report::{Align, Format, Grid, wrap};
 use autoresearch::rules::likeliest;
+use autoresearch::score::ARTIFACT;
 use autoresearch::session::{
-    Conventions, PROGRAM, SEED_LINE, SessionError, installed_agents, names_seed, outer_agent, probe, refuse_tracked,
+    Conventions, Drive, PROGRAM, Plan, SEED_LINE, SessionError, SessionView, create_demo, create_research_demo,
+    demo_terms, installed_agents, names_seed, outer_agent, probe, refuse_tracked, research_demo_terms,
     session_checked_out, suggested_by_scripts,
 };
 
-use super::args::InitArgs;
+use super::args::{DemoArgs, InitArgs, StreamFormat};
 use super::error::CliError;
 use super::process::{current_dir, runtime};
-use super::run::{answer, ask_direction};
-use super::settings::{SETTINGS_FILE, SettingsArgs, resolve};
-use super::{output, research};
+use super::progress::Progress;
+use super::run::{answer, ask_direction, drive_loop};
+use super::settings::{SETTINGS_FILE, SettingsArgs, clock, resolve};
+use super::{error, output, records, research};
 use crate::archiver;
 
 /// Writes `ar.toml` and `program.md` to start from, and prints what the repository's own files suggested; a file that is
@@ -519,4 +523,45 @@ fn failed(action: &str, name: &str, path: &Path, error: &std::io::Error) -> CliE
         _ => None,
     };
     CliError::new(format!("cannot {action} {name}: {error}"), hint)
+}
+
+/// The picture of the course, in the session's folder.
+const PICTURE: &str = "course.png";
+
+/// Makes the built-in example, runs its whole loop and prints the report.
+pub(super) fn demo(args: DemoArgs) -> Result<ExitCode, CliError> {
+    let clock = clock()?;
+    let dir = match args.dir {
+        Some(dir) => dir,
+        None => tempfile::Builder::new()
+            .prefix("ar-demo-")
+            .tempdir()
+            .map(tempfile::TempDir::keep)
+            .map_err(|source| SessionError::Io { action: "create", path: std::env::temp_dir(), source })?,
+    };
+    let (repo, terms, what) = if args.research {
+        (create_research_demo(&dir)?, research_demo_terms(), "a question about leaves, and a scripted researcher")
+    } else {
+        (create_demo(&dir)?, demo_terms(), "a tiny language model in sh and awk")
+    };
+    let root = repo.worktree().to_owned();
+    output::line(&format!("{what}, in {}", root.display()));
+    let drive = Drive::TYPED;
+    let plan = Plan::new(repo, &terms.into(), drive, clock)?;
+    let progress = Progress::new(StreamFormat::Table, clock, root.clone());
+    let reason = drive_loop(plan, drive, progress, None)?;
+    output::line("");
+    let view = SessionView::open(&root, None)?;
+    let file = if args.research {
+        let picture = view.folder.root().join(PICTURE);
+        records::print_and_draw(&view, &picture)?;
+        output::line(&format!("\nthe picture is in {}", picture.display()));
+        ARTIFACT
+    } else {
+        records::print_session(&view)?;
+        "results.tsv"
+    };
+    output::line("");
+    output::line(&format!("look around: cd {} && ar log, ar show 4, cat {file}", root.display()));
+    Ok(ExitCode::from(error::of_stop(&reason)))
 }

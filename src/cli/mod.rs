@@ -1,11 +1,9 @@
 //! The command line: arguments, commands by what they are about, errors and exit codes. The only part that prints.
 
 mod args;
-mod demo;
-mod doctor;
 mod error;
 mod fresh_runs;
-mod guard;
+mod health;
 mod init;
 mod mcp;
 mod messages;
@@ -23,7 +21,6 @@ mod serve;
 mod settings;
 mod shell;
 mod status;
-mod stop;
 mod taking;
 mod tracker;
 mod try_one;
@@ -42,7 +39,7 @@ use crate::archiver::AskedArchiver;
 use args::{Cli, Command};
 pub(crate) use args::{commands, program};
 use error::CliError;
-pub(crate) use guard::be_resident;
+pub(crate) use health::be_resident;
 pub(crate) use messages::answer;
 pub(crate) use words::is_foreign_word;
 
@@ -108,7 +105,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Report(args) => records::report(args),
         Command::Status(args) => status::status(args),
         Command::Serve(args) => serve::run(args),
-        Command::Stop(args) => stop::run(args),
+        Command::Stop(args) => status::stop(args),
         Command::Tell(args) => messages::run_tell(args),
         Command::Log(args) => records::log(args),
         Command::Show(args) => records::show(args),
@@ -126,10 +123,10 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Idea(args) => messages::idea(args),
         Command::Extract(args) => records::extract(args),
         Command::Score(args) => research::run_score(args),
-        Command::Doctor(args) => doctor::run(args),
-        Command::Guard(args) => guard::run(args),
+        Command::Doctor(args) => health::doctor(args),
+        Command::Guard(args) => health::guard(args),
         Command::Init(args) => init::run(args).map_err(CliError::of_start),
-        Command::Demo(args) => demo::run(args),
+        Command::Demo(args) => init::demo(args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
         Command::Mcp => mcp::run(),

@@ -22,7 +22,7 @@ use autoresearch::session::{
 
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
 use super::error::CliError;
-use super::guard::tell_no_resident;
+use super::health::tell_no_resident;
 use super::printer::Printer;
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;

@@ -18,7 +18,7 @@ use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
 use super::settings::clock;
 use super::tracker::{MLFLOW, TENSORBOARD, Tracker, WANDB};
-use super::{error, output, process, resolve_session, stop, tracker};
+use super::{error, output, process, resolve_session, status, tracker};
 
 /// Makes a clean branch of what a session kept.
 pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
@@ -47,7 +47,7 @@ pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     }
     let FinalizeArgs { branch, squash, without, with_not_earned, .. } = args;
     let finalized = view.finalize(branch, &Wanted { squash, without, with_not_earned })?;
-    stop::keep_guardians_away(&view.repo, &view.tag, clock()?);
+    status::keep_guardians_away(&view.repo, &view.tag, clock()?);
     let commits = count_of(finalized.commits.len(), "commit");
     output::line(&format!("{} has {commits} on {}:", finalized.branch, finalized.start.short(8)));
     for (commit, subject) in &finalized.commits {

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::args::{AnswerFormat, TryArgs};
 use super::error::CliError;
-use super::guard::tell_no_resident;
+use super::health::tell_no_resident;
 use super::printer::{OutcomeLine, PATIENCE, Printer, saved_line};
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;

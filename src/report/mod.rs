@@ -12,7 +12,6 @@ mod exported;
 mod grid;
 mod html;
 mod lists;
-mod patterns;
 mod render;
 mod sections;
 mod sessions;

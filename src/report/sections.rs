@@ -10,8 +10,9 @@ use super::analysis::Report;
 use super::axes::{Sources, artifact_section, axes_section};
 use super::experiments::confounds_text;
 use super::grid::{Align, Grid, escape_markdown, text};
-use super::patterns::{directions_section, expected_section, files_section, never_helped_section, signed};
-use super::render::{commit, signed_gain, value};
+use super::render::{
+    commit, directions_section, expected_section, files_section, never_helped_section, signed, signed_gain, value,
+};
 use super::text::wrap;
 use crate::domain::{
     ExperimentId, FailureClass, Number, VerifiedPair, WordList, count_of, exact_time, experiment_name,

@@ -17,7 +17,6 @@ mod memory;
 mod messages;
 mod pauses;
 mod presence;
-mod stop_request;
 mod turns;
 mod user_folder;
 
@@ -38,10 +37,9 @@ pub use logs::{
     EVENT_LOGS, EventLog, HEARTBEAT_LOG, Level, LoggedEnd, WORK_LOG, further_runs, plain_log, read_log_tail,
 };
 pub use memory::{Added, Backlog, FINDINGS, ITERATIONS, IdeaFile, Iteration, MEMORY_FILES, Memory};
-pub use messages::{HeardMessages, MessageFile, MessageKey, MessageMarks};
+pub use messages::{HeardMessages, MessageFile, MessageKey, MessageMarks, Stopping, StoppingBeside};
 pub use pauses::{Checkpoints, OpenOutage, Pauses};
 pub use presence::{Opener, Presence, Sleep};
-pub use stop_request::{Stopping, StoppingBeside};
 pub use turns::{Calls, Rest, Results};
 pub use user_folder::{
     GuardianFiles, GuardianLine, RESIDENT, RatedLine, Register, Registered, add_rating, guardian_folder, has_guardian,
