@@ -188,7 +188,7 @@ fn in_its_mode(command: &str) -> Option<&'static Preset> {
     Preset::named(program(command)).filter(|preset| has_mode(command) || !has_mode(preset.command))
 }
 
-/// What to check where an agent changes nothing in the folder `root`.
+/// Advice where an agent changes nothing in the folder `root`.
 pub fn permission_hint(command: &str, root: &Path) -> String {
     let permission = Preset::named(program(command)).map(|preset| match command.contains(preset.permission) {
         true => format!("; {} got {}", preset.name, preset.permission),

@@ -10,7 +10,7 @@ use strum::{Display, VariantArray};
 
 use crate::agent::BUILT_IN_PROGRAM;
 
-/// How to work with `ar` by its command line.
+/// Instructions for agents that use the command line.
 const SKILL: &str = include_str!("skill/skill.md");
 
 /// Tells an agent when to read the rest. Without a colon: it is a plain scalar of YAML.
@@ -38,7 +38,7 @@ impl Skill {
         }
     }
 
-    /// What the mark of the file says to people.
+    /// The note for people in the mark of the file.
     fn mark_note(self) -> String {
         format!("`ar init --skill {self}` replaces it")
     }
@@ -56,7 +56,7 @@ fn protocol(heading: &str) -> &'static str {
     parts.into_iter().find(|(found, _)| *found == heading).map_or("", |(_, text)| text)
 }
 
-/// What the protocol says to an agent that drives.
+/// The protocol's part for an agent that drives.
 fn driving() -> &'static str {
     protocol("Two ways of working").split_once("**B. You drive.** ").map_or("", |(_, text)| text)
 }

@@ -382,7 +382,7 @@ enum InstructionFile {
     Mcp,
 }
 
-/// What the command was asked to write.
+/// The instructions to write.
 #[derive(Debug)]
 pub(super) struct Instructions {
     targets: Vec<InstructionFile>,
@@ -501,7 +501,7 @@ fn path_within(root: &Path, name: &str) -> Result<PathBuf, CliError> {
         CliError::new(format!("cannot follow {}: {error}", existing.display()), Some(hint))
     })?;
     let path = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
-    // What git keeps is no file of the working tree.
+    // Files of git are not in the working tree.
     let is_gits = path.strip_prefix(root).is_ok_and(|inside| inside.starts_with(".git"));
     if !path.starts_with(root) || is_gits {
         let hint = format!("replace the link by a file or folder of this repository: {name}");

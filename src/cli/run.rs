@@ -277,7 +277,7 @@ pub(super) struct Allocation {
     id: String,
     /// When Slurm ends it, as the time since 1970, if that is known.
     end: Option<Duration>,
-    /// How often Slurm has started it again.
+    /// Number of restarts by Slurm.
     restarts: u32,
     /// Set once the loop ends because the job does.
     ends: Arc<AtomicBool>,

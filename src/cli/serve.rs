@@ -94,11 +94,11 @@ const FRESH: Duration = Duration::from_millis(900);
 /// The most bytes of a report of an escalation.
 const REPORT: u64 = 64 << 10;
 
-/// What a page asks for.
+/// A page's question.
 pub(super) enum Ask {
-    /// What happens now.
+    /// The current activity.
     Now,
-    /// What one session found, or all that are shown.
+    /// The findings of one session, or of all that are shown.
     Course { session: Option<String> },
     /// The details of an experiment.
     Experiment { session: Option<String>, id: String },
@@ -106,7 +106,7 @@ pub(super) enum Ask {
 
 type Answer = Result<String, String>;
 
-/// Where questions are handed in.
+/// The sender of questions to the thread that reads sessions.
 pub(super) struct ReaderThread {
     asks: mpsc::Sender<(Ask, oneshot::Sender<Answer>)>,
 }
@@ -120,7 +120,7 @@ impl ReaderThread {
             let reader = repo.as_ref().map(|repo| Reader::new(repo, named, clock));
             let mut reader = reader.map_err(|error| with_causes(error));
             while let Some((ask, answer)) = asked.blocking_recv() {
-                // Who no longer waits for it needs none.
+                // The requester may no longer wait.
                 let _ = answer.send(reader.as_mut().map_err(|why| why.clone()).and_then(|reader| reader.answer(&ask)));
             }
         })?;
@@ -139,7 +139,7 @@ impl ReaderThread {
     }
 }
 
-/// What decides whether a report of a session would say something else.
+/// The key of a report: equal keys mean an equal report.
 #[derive(Clone)]
 struct ReportKey {
     history: Arc<History>,
@@ -164,7 +164,7 @@ impl ReportKey {
 /// A session that is looked at again and again.
 struct WatchedSession<'a> {
     watcher: StatusWatcher<'a>,
-    /// What was seen last, or why nothing was.
+    /// The last snapshot, or the reason for none.
     seen: Result<SessionSnapshot, String>,
     report: Option<(ReportKey, Report)>,
 }
@@ -183,7 +183,7 @@ struct Reader<'a> {
     watched: BTreeMap<Tag, WatchedSession<'a>>,
     /// The sessions that are shown, or why there are none.
     shown: Result<Vec<Tag>, String>,
-    /// What the reports were made of when [`course`](Self::course) was counted last.
+    /// The keys of the reports when [`course`](Self::course) was last counted.
     report_keys: Vec<(Tag, ReportKey)>,
     course: u64,
     looked: Option<Instant>,
@@ -354,14 +354,14 @@ impl WatchedSession<'_> {
 /// The number of random bytes in a token.
 const TOKEN: usize = 24;
 
-/// What a request must have to get an answer.
+/// The check that lets requests in.
 #[derive(Debug)]
 pub(super) struct Access {
     token: String,
     bound: IpAddr,
 }
 
-/// What of a request decides whether it gets in.
+/// The parts of a request that decide whether it gets in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Knock<'a> {
     pub(super) method: &'a Method,
@@ -446,7 +446,7 @@ const HEADERS: usize = 64;
 /// The pause after the system could give no connection.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What all connections share.
+/// The state that all connections share.
 struct PageServer {
     access: Access,
     reader: ReaderThread,
@@ -475,7 +475,7 @@ pub(super) async fn serve(listener: TcpListener, access: Access, reader: ReaderT
                 .max_buf_size(HEAD)
                 .max_headers(HEADERS)
                 .serve_connection(TokioIo::new(stream), answer);
-            // What a client does wrong concerns nobody else.
+            // Errors of a client are its own.
             let _ = timeout(TIME, connection).await;
             drop(place);
         });

@@ -137,7 +137,7 @@ struct Export<'a> {
     args: TrackerArgs,
 }
 
-/// How the client took the records.
+/// The client's reaction to the records.
 enum Fed {
     Whole,
     Interrupted,
@@ -200,7 +200,7 @@ impl Export<'_> {
         folder.into_iter().chain(uri).flatten().collect()
     }
 
-    /// Where the session is written to.
+    /// The place to which the session is written.
     fn place(&self, folder: Option<&Path>) -> String {
         let uri = self.args.uri.clone();
         uri.or_else(|| Some(folder?.display().to_string())).unwrap_or_default()
@@ -317,7 +317,7 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// What keeps a folder out of git, itself as well.
+/// A `.gitignore` that also ignores itself.
 const IGNORE_ALL: &str = "*\n";
 
 /// The folder of a tracker's files, locked for this process.
@@ -377,7 +377,7 @@ fn is_seen_by_git(view: &SessionView, folder: &Path) -> Result<bool, SessionErro
 /// Time limit for an interpreter to import a client.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What precedes every script: modules in the current folder are not the client.
+/// The start of every script: modules in the current folder are not the client.
 const PREFIX: &str = "import sys; sys.path[:] = filter(None, sys.path)\n";
 
 /// Variables of every script: compiled modules stay out of the user's folders.

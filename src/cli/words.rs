@@ -149,7 +149,7 @@ pub(super) fn with_meant_flag(mut error: clap::Error, program: &Command, args: &
     error
 }
 
-/// How a command prints, whatever it prints.
+/// Output options of all commands.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(super) struct Globals {

@@ -64,7 +64,7 @@ impl Executor {
         cluster.map_or_else(Executor::local, |cluster| Executor::Cluster(Queue::of(cluster, program)))
     }
 
-    /// What looks at the runs and guards of any session, wherever they are executed: a job's file says where.
+    /// An executor that only observes jobs, wherever they run: a job's file says where.
     pub fn of_any() -> Executor {
         Executor::local()
     }
@@ -371,7 +371,7 @@ fn prepare(job: &Job, files: &JobFiles) -> Result<Prepared, ExecError> {
     };
     make_folder(&job.folder).map_err(error_at(&job.folder))?;
     let lock = lock(&job.folder)?;
-    // What an earlier job noted in it.
+    // Removes an earlier job's note.
     lock.set_len(0).map_err(error_at(&job.folder))?;
     crash::point("job.locked");
     for stale in [&files.started, &files.exit] {

@@ -135,7 +135,7 @@ impl Helper {
         self.kill_group();
         kill_marked(Path::new(&self.marker)).await;
         let limit = Instant::now() + LAST_LINES;
-        // What hides from this process may hold the pipe open.
+        // A process that hides from this one may hold the pipe open.
         while !self.reader.is_finished() && Instant::now() < limit {
             sleep(POLL).await;
         }

@@ -107,7 +107,7 @@ pub struct Started {
     /// The time when its limit is reached, unless the machine sleeps in between.
     #[serde(default, with = "crate::domain::millis::option")]
     pub deadline: Option<Timestamp>,
-    /// How often the job had been put back into the queue of its engine.
+    /// Number of times that the engine requeued the job.
     #[serde(default, skip_serializing_if = "is_none")]
     pub restarts: u32,
 }
@@ -152,7 +152,7 @@ pub struct Exit {
     /// The token of the job's start at its engine; absent on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// How often the job had been put back into the queue of its engine.
+    /// Number of times that the engine requeued the job.
     #[serde(default, skip_serializing_if = "is_none")]
     pub restarts: u32,
     /// The seconds that the job waited in the queue of its engine.
@@ -216,7 +216,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// That of this process.
+    /// The node of this process.
     pub(super) fn here() -> Node {
         let models = gpu::models();
         Node {
@@ -262,7 +262,7 @@ impl Exit {
     }
 }
 
-/// How often Slurm has put the job that this process is in back into the queue.
+/// Number of times that Slurm requeued the job of this process.
 pub(super) fn restarts() -> u32 {
     env::var("SLURM_RESTART_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or_default()
 }

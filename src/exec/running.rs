@@ -34,7 +34,7 @@ const SWEEP_PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Running(JobPlace);
 
-/// Where a job is executed.
+/// The place of execution of a job.
 #[derive(Debug)]
 enum JobPlace {
     Here(LocalJob),

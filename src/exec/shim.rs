@@ -106,7 +106,7 @@ pub fn queued_shim_main(job_file: &Path, token: &str, answer: Answer) -> ExitCod
     }
 }
 
-/// What a shim opens by itself that no `ar` starts.
+/// The files that a shim opens without an `ar` that starts it.
 struct Opened {
     job: Job,
     lock: File,
@@ -176,7 +176,7 @@ fn await_current(job_file: &Path, token: &str) -> Result<Option<Job>, ExecError>
 fn serve_queued(opened: Opened, answer: Answer) -> Result<(), ExecError> {
     let Opened { job, lock, log, stdin } = opened;
     let own = job.clone();
-    // What an earlier start left here without its shim.
+    // Processes that an earlier start left here without its shim.
     runtime().map_err(ExecError::Watch)?.block_on(kill_marked(&JobFiles::of(&job).job));
     // Nobody is at the other end, as after the death of an `ar` that started a job itself.
     let (owner, _) = UnixStream::pair().map_err(ExecError::Watch)?;

@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The answer to a request of a process of a job.
 pub type Answer = fn(&Job, &str) -> Reply;
 
-/// What a shim replies.
+/// A shim's reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
@@ -64,7 +64,7 @@ impl Requests {
         let (job, wall) = (job.clone(), mounts_of(inside));
         let _ = thread::Builder::new().spawn(move || {
             for stream in self.0.incoming().flatten() {
-                // Who asks and goes away needs no reply.
+                // The requester may be gone.
                 let _ = reply(stream, wall.as_deref(), |request| answer(&job, request));
             }
         });
@@ -117,7 +117,7 @@ pub fn ask_shim(request: &str) -> io::Result<Reply> {
     let socket = sockets.find(|socket| socket.exists()).ok_or(io::ErrorKind::NotFound)?;
     let stream = at_short_path(&socket, |short| net::UnixStream::connect(short))?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    // Who refuses to listen has answered already.
+    // A requester that refuses to listen has answered already.
     let sent = (&stream).write_all(format!("{request}\n").as_bytes());
     let mut reply = String::new();
     BufReader::new((&stream).take(LARGEST)).read_line(&mut reply)?;
@@ -167,7 +167,7 @@ impl Pipe {
         Ok((Pipe(reader), writer.into()))
     }
 
-    /// What was written so far and fits into one read.
+    /// The output so far, as far as it fits into one read.
     pub(super) fn words(mut self) -> Vec<u8> {
         // Something may still hold the other end.
         let _ = rustix::io::ioctl_fionbio(&self.0, true);

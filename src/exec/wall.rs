@@ -70,7 +70,7 @@ pub enum NoWall {
 }
 
 impl NoWall {
-    /// What to do about it.
+    /// The advice for it.
     pub fn hint(&self) -> String {
         match self {
             NoWall::System => "walls need Linux".to_owned(),
@@ -117,7 +117,7 @@ const SETTINGS: [(&str, &str, &str); 3] = [
     ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
 ];
 
-/// What bubblewrap says where it may make no user namespace.
+/// Words of bubblewrap where it may not create a user namespace.
 const REFUSALS: [&str; 3] = ["namespace", "uid map", "Operation not permitted"];
 
 /// Files that Docker and Podman put into containers.

@@ -84,7 +84,7 @@ pub fn read_tail(path: &Path, from: u64) -> Result<Vec<u8>, FileError> {
     read().map_err(failed("read", path))
 }
 
-/// How far the clock of files may be behind that of processes.
+/// Largest lag of the clock of files behind that of processes.
 pub const CLOCK_LAG: Duration = Duration::from_millis(20);
 
 /// Returns the time by the clock of a folder's file system: that of a file without a name, made there for this moment.

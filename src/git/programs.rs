@@ -251,7 +251,7 @@ const SETTINGS: [&str; 5] = [
     "core.bigFileThreshold=32m",
 ];
 
-/// What bubblewrap shows git of the machine: everything, read-only, and no process outside.
+/// The wall around git: all files read-only, and no process outside.
 const WALL: &str = "--unshare-user --unshare-pid --die-with-parent --cap-drop ALL --ro-bind / / \
                     --dev-bind /dev/null /dev/null --chdir / --";
 

@@ -1,15 +1,15 @@
-//! What the number of a line is of: the whole run, a part of it such as one fold, or another process than the first.
+//! The extent of a number in a line: the whole run, a part such as one fold, or another process than the first.
 
 use super::name::{AGGREGATES, LINKS, PARTS, PROCESSES, PROGRESS, contains, is_blank, is_decoration};
 
-/// What a mention's number is of.
+/// The extent and process of a mention's number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Extents {
     pub(super) extent: Extent,
     pub(super) process: Process,
 }
 
-/// How much of the run it covers.
+/// The part of the run that it covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Extent {
     /// All of it: `val_loss: 0.92`, `Mean val_loss: 0.92`.
@@ -36,7 +36,7 @@ pub(super) enum Process {
 }
 
 impl Extents {
-    /// Of a line that says nothing about it.
+    /// The extents of a line without words about them.
     pub(super) const WHOLE: Extents = Extents { extent: Extent::Whole, process: Process::Main };
 
     /// Of a line that has `left` before the name and `right` behind the number. `named` is the extent that the words around the name

@@ -287,7 +287,7 @@ impl Claims {
         self.chosen().found()
     }
 
-    /// What the number is of, if that is not the whole run.
+    /// The part of the run that the number is about.
     pub(super) fn part(&self) -> Option<PartOf> {
         let is_of_process = self.main().last.is_none() && self.others.len() > 1;
         let of_split = || self.chosen().is_part_alone().then_some(PartOf::Split);

@@ -18,7 +18,7 @@ pub(super) const LEFT: usize = 256;
 /// Number of bytes to check after a name; a number that extends further does not count.
 pub(super) const RIGHT: usize = 256;
 
-/// What a mention of a name says.
+/// The reading of a name's mention.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Reading {
     /// This value.

@@ -25,7 +25,7 @@ pub struct LogSummary {
     /// The value in the last mention of the metric; absent if there is none. For a metric in a file, the caller sets it with
     /// [`metric_file`](super::metric_file).
     pub found: Option<MetricMention>,
-    /// What that value is of, if not of the whole run.
+    /// The part of the run that the value is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<PartOf>,
     /// What there is instead of the metric's number, as a clause: several numbers, of which any can be

@@ -91,10 +91,10 @@ pub(super) struct Details {
     /// The verdict of an independent reviewer.
     #[serde(skip_serializing_if = "Option::is_none")]
     review: Option<Review>,
-    /// What a keep cost since the keep before it, in [`Report::hour`]s; absent where the runs are not known.
+    /// The cost of a keep since the previous one, in [`Report::hour`]s; absent where the runs are unknown.
     #[serde(skip)]
     pub(super) hours: Option<f64>,
-    /// What changed with a keep beside the metric.
+    /// Other changes that came with a keep.
     #[serde(skip)]
     pub(super) confounds: Vec<Confound>,
     /// The user's notes on it.
@@ -116,7 +116,7 @@ pub struct Report {
     pub(super) direction: Direction,
     /// The session's records; empty for a ledger.
     pub(super) history: Arc<History>,
-    /// What else is known of the session.
+    /// Further facts of the session.
     pub(super) facts: SessionFacts,
     /// Its origin, as far as it is known: repository, GPU, agent.
     pub(super) origin: Vec<String>,
@@ -129,9 +129,9 @@ pub struct Report {
     pub(super) time_split: Option<TimeSplit>,
     /// Its slots; absent for a ledger.
     pub(super) slots: Option<Slots>,
-    /// What the experiments after the last keep cost, in [`Report::hour`]s.
+    /// The cost of the experiments after the last keep, in [`Report::hour`]s.
     pub(super) hours_since_keep: f64,
-    /// What recurs in its experiments; absent for a ledger.
+    /// Patterns in its experiments; absent for a ledger.
     pub(super) patterns: Option<Patterns>,
     /// The spread of repeated measurements.
     pub(super) spread: Option<Spread>,
@@ -149,7 +149,7 @@ pub struct Report {
     pub(super) composite: Option<Composite>,
     /// The value from which on experiments are kept, whatever the best is.
     pub(super) keep_above: Option<f64>,
-    /// What fresh runs say of its experiments.
+    /// The results of fresh runs.
     pub(super) verified: VerifiedSection,
     /// The folder with the artifacts of the best experiment.
     pub(super) artifacts: Option<String>,

@@ -441,7 +441,7 @@ pub(super) fn with(last: ExperimentId) -> String {
     format!("with {last}")
 }
 
-/// What changed with a gain, in a clause; absent if nothing did.
+/// Other changes that came with a gain, in a clause; absent without any.
 pub(super) fn confounds_text(found: &[Confound]) -> Option<String> {
     let found: Vec<String> = found.iter().map(Confound::to_string).collect();
     (!found.is_empty()).then(|| found.join(", "))

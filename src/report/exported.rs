@@ -170,7 +170,7 @@ pub fn ledger_grid(ledger: &Ledger, selected: &[usize]) -> Grid {
     .sparing(["GiB", "gain", "commit"])
 }
 
-/// What the report of a ledger doubts; unreadable rows are for [`examine`](crate::ledger::examine).
+/// Doubts about a ledger, without unreadable rows, which [`examine`](crate::ledger::examine) finds.
 pub fn ledger_doubts(ledger: Ledger) -> Vec<Finding> {
     let warnings = Report::of_ledger(ledger).warnings.into_iter().filter(|warning| warning.kind != "malformed");
     warnings.map(|it| Finding { hint: it.hint, ..Finding::warning(Area::Ledger, it.what) }).collect()

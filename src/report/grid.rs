@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::text::{columns, fit, safe_line, wrap};
 use crate::domain::Number;
 
-/// What a command prints.
+/// The output format of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people

@@ -353,7 +353,7 @@ fn warned(report: &Report) -> Option<Section> {
 /// The most pairs to show, and the most experiments to name that are not verified.
 const MOST: usize = 8;
 
-/// What fresh runs say of a session.
+/// The results of fresh runs of a session.
 #[derive(Debug, Clone, Default)]
 pub(super) struct VerifiedSection {
     /// The experiments against those of the same session, for each point of the report.
@@ -387,7 +387,7 @@ impl Report {
         self
     }
 
-    /// What fresh runs say of the experiment at a place among the points against another one.
+    /// The result of fresh runs of the experiment at `index` among the points against another one.
     pub(super) fn verified(&self, index: usize, against: Option<usize>) -> Option<&VerifiedPair> {
         let other = self.points.get(against?)?.id;
         self.verified.own.get(index)?.iter().find(|pair| pair.a.own() == Some(other))
@@ -459,12 +459,12 @@ impl Report {
     }
 }
 
-/// What fresh runs say of a session's experiments against those of other sessions, a line each.
+/// The results of fresh runs against experiments of other sessions, a line each.
 pub(super) fn across_texts(report: &Report) -> Vec<String> {
     report.verified.across.iter().map(|pair| report.pair_text(pair)).collect()
 }
 
-/// How to verify one experiment.
+/// The hint for verifying one experiment.
 const NEXT: &str = "`ar verify N` compares experiment N with the one that it was made on";
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ pub(super) fn columns(reports: &[&Report]) -> Grid {
 /// A fact of a session for people; absent where it is not known.
 type Fact = fn(&Report) -> Option<String>;
 
-/// What is compared, in order.
+/// The compared facts, in order.
 const FACTS: &[(&str, Fact)] = &[
     ("metric", |report| Some(format!("{}{}, {} is better", report.metric_name(), in_unit(report), report.direction))),
     ("baseline", |report| report.baseline().map(value)),
@@ -207,7 +207,7 @@ fn rows(reports: &[&Report]) -> Grid {
     )
 }
 
-/// What the best values of the sessions say of one another, and what they do not; each with a command, if one helps.
+/// Remarks on the comparison of the sessions' best values, each with a command, if one helps.
 pub(super) fn remarks(reports: &[&Report]) -> Vec<(String, Option<String>)> {
     let mut remarks: Vec<(String, Option<String>)> = Vec::new();
     let Some((first, others)) = reports.split_first() else { return remarks };

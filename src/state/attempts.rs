@@ -25,25 +25,25 @@ pub struct OpenRun {
     pub seed: Option<u64>,
     /// The number of its starts on its commit; 0 while it is ready.
     pub starts: u32,
-    /// How often it was repeated because files changed during it.
+    /// Repetitions because files changed during it.
     #[serde(default, skip_serializing_if = "is_none")]
     pub repeated: u32,
-    /// How often it was repeated because another process was on its GPU.
+    /// Repetitions because another process was on its GPU.
     #[serde(default, skip_serializing_if = "is_none")]
     pub tainted: u32,
-    /// How often it was repeated because it ran on another model of GPU than the baseline.
+    /// Repetitions because it ran on another model of GPU than the baseline.
     #[serde(default, skip_serializing_if = "is_none")]
     pub moved: u32,
-    /// How often the engine that executes it ended it for a reason of its own.
+    /// Number of evictions by its engine.
     #[serde(default, skip_serializing_if = "is_none")]
     pub evicted: u32,
-    /// What was set aside to repeat it, if that was so.
+    /// The files set aside to repeat it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<Without>,
     /// The stamp of the file that holds the metric before it; see [`crate::domain::MetricSource::File`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric_file: Option<String>,
-    /// What it gave, once that is read: of a further run of an attempt, which decides together with others.
+    /// The result of a further run, which decides together with others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RunResult>>,
     /// Fields of a newer program.

@@ -159,7 +159,7 @@ impl OpenAttempt {
         self.runs.iter().find(|run| run.is_first())
     }
 
-    /// What its further runs gave that fresh runs of it decide by, in order.
+    /// The results of its further runs that decide, in order.
     pub fn results(&self) -> Vec<RunResult> {
         let mut runs: Vec<&OpenRun> = self.runs.iter().filter(|run| run.role != RunRole::Baseline).collect();
         runs.sort_by_key(|run| run.number);

@@ -65,7 +65,7 @@ pub struct Presence {
     /// The process that opened it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     process: Option<u32>,
-    /// How often it was opened. A process that finds a higher number than its own no longer owns the session.
+    /// Number of openings. A process that finds a higher number than its own no longer owns the session.
     #[serde(default, skip_serializing_if = "is_zero")]
     openings: u64,
     /// When the journal was last written.

@@ -24,7 +24,7 @@ use crate::cli::error;
 /// The pause between two looks at a session.
 const PAUSE: Duration = Duration::from_millis(150);
 
-/// What an `ar try` came to.
+/// The end of an `ar try`.
 #[derive(Debug, Clone)]
 enum End {
     /// The document that it printed, and its notes on standard error.
@@ -92,7 +92,7 @@ fn end_of(code: Option<i32>, stdout: &[u8], stderr: &[u8]) -> End {
 pub(super) struct Drivers {
     clock: Clock,
     last: Mutex<HashMap<PathBuf, Trying>>,
-    /// Whether the client is gone.
+    /// True once the client is gone.
     is_left: watch::Sender<bool>,
 }
 
@@ -203,7 +203,7 @@ impl Drivers {
                 self.last().remove(dir);
                 return Err(failure);
             }
-            // What it came to is told once: later, the session may know better, or be another one.
+            // The result is reported once: later, the session may know better, or be another one.
             Some(Some(End::RolledBack)) => {
                 self.last().remove(dir);
                 return Ok(Step::Over(Waited::stopped(
@@ -294,7 +294,7 @@ impl Drivers {
     }
 }
 
-/// Where an experiment is at one moment.
+/// The progress of an experiment at one moment.
 enum Step {
     Over(Waited),
     Open(String),

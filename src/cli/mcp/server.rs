@@ -41,7 +41,7 @@ use crate::cli::error::CliError;
 use crate::cli::process::{current_dir, no_runtime, runtime};
 use crate::cli::{output, process, settings};
 
-/// What the client tells its agent about the server.
+/// Text about the server for the client's agent.
 const INSTRUCTIONS: &str = "Experiments on a git repository, measured and recorded by `ar`. Loop: call `brief`, edit files, call `try` \
     with a description of the change, then `wait` until it is recorded; repeat. `ar` commits, measures, keeps what is better and rolls \
     the rest back: do not commit or reset yourself. Where a text names `ar try`, call `try`. If `$AR_PROMPT` is set, follow it instead.";
@@ -258,7 +258,7 @@ async fn idea(dir: &Path, IdeaArgs { action, text, direction }: IdeaArgs) -> Res
     Ok(Answer { text, document: listed.document })
 }
 
-/// Why a tool has no answer, as the text that the agent reads: error, causes and hint.
+/// The failure of a tool, as text for the agent: error, causes and hint.
 #[derive(Debug, Clone)]
 pub(super) struct Failure(pub(super) String);
 
@@ -376,7 +376,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for UntilGone<R> {
 /// The key of the question for the roots, in versions of the protocol in which a server asks nothing by itself.
 const ROOTS: &str = "roots";
 
-/// Where a tool works.
+/// The folder in which a tool works.
 pub(super) enum Place {
     At(PathBuf),
     /// Known once the client has answered.

@@ -207,7 +207,7 @@ impl Name {
         !matches!(self, Name::Try | Name::Wait | Name::Stop)
     }
 
-    /// What the client is told about it.
+    /// Its description for the client.
     pub(super) fn tool(self) -> Tool {
         let name: &'static str = self.into();
         let tool = Tool::new_with_raw(name, Some(self.description().into()), self.input());
@@ -320,7 +320,7 @@ const DOCUMENT: usize = 30_000;
 /// The most characters of a text.
 const TEXT: usize = 8_000;
 
-/// How long texts and lists in a document may be; the first pair with which it fits is taken.
+/// Limits on texts and lists in a document. The first pair with which it fits is taken.
 const STEPS: [(usize, usize); 5] = [(4_000, 200), (1_000, 50), (300, 20), (200, 10), (100, 5)];
 
 /// The number of fields that an object keeps at least.

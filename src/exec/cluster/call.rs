@@ -24,7 +24,7 @@ use crate::crash;
 use crate::domain::Cluster;
 use crate::unix;
 
-/// How long a command may take.
+/// Time limit of a command.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The longest answer that is read, in bytes: a line for each of a hundred thousand jobs.
@@ -100,7 +100,7 @@ fn end(group: Option<Pid>, marker: &str) {
         // It may be gone.
         let _ = kill_process_group(group, Signal::KILL);
     }
-    // What hides from this process goes on.
+    // A process that hides from this one continues.
     let _ = runtime().map(|runtime| runtime.block_on(kill_marked(Path::new(marker))));
 }
 
@@ -175,7 +175,7 @@ pub(super) fn shim_command(program: &Path, job_file: &Path, token: &str) -> Vec<
     vec![text(program), super::super::SHIM_ARGUMENT.to_owned(), text(job_file), token.to_owned()]
 }
 
-/// What is submitted.
+/// A submission.
 #[derive(Debug, Clone)]
 pub(super) struct Submission {
     pub(super) token: String,
@@ -186,7 +186,7 @@ pub(super) struct Submission {
     pub(super) output: String,
     /// Variables of the job's own.
     pub(super) env: Vec<(String, String)>,
-    /// How long the job may take at most.
+    /// Time limit of the job.
     pub(super) limit: Duration,
 }
 

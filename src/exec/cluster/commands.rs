@@ -8,7 +8,7 @@ use super::queue::JobReport;
 use crate::domain::{EngineCommands, FORMAT_VERSION};
 use crate::rules::{EngineWord, JobState};
 
-/// What `submit` gets.
+/// The input of `submit`.
 #[derive(Serialize)]
 struct Submit<'a> {
     version: u32,
@@ -19,7 +19,7 @@ struct Submit<'a> {
     resources: &'a Map<String, Value>,
 }
 
-/// What `submit` prints.
+/// The output of `submit`.
 #[derive(Deserialize)]
 struct Submitted {
     version: u32,
@@ -33,14 +33,14 @@ pub(super) struct NamedJob {
     pub(super) token: String,
 }
 
-/// What `states` and `cancel` get.
+/// The input of `states` and `cancel`.
 #[derive(Serialize)]
 struct Jobs<'a> {
     version: u32,
     jobs: &'a [NamedJob],
 }
 
-/// What `states` prints.
+/// The output of `states`.
 #[derive(Deserialize)]
 struct States {
     version: u32,
@@ -68,7 +68,7 @@ enum StateName {
     Lost,
 }
 
-/// What `cancel` prints.
+/// The output of `cancel`.
 #[derive(Deserialize)]
 struct Cancelled {
     version: u32,
@@ -108,7 +108,7 @@ pub(super) fn cancel(engine: &EngineCommands, jobs: &[NamedJob]) -> Result<(), N
     of_this_version(version)
 }
 
-/// What a job printed outside of its log.
+/// The output of a job outside of its log.
 pub(super) fn logs(engine: &EngineCommands, id: &str) -> Option<String> {
     let input = serde_json::to_vec(&serde_json::json!({"version": FORMAT_VERSION, "id": id})).ok()?;
     let printed = call(engine.logs.as_deref()?, &input, |_| false).ok()?;

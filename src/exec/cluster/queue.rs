@@ -30,7 +30,7 @@ const CANCEL_AGAIN: Duration = Duration::from_secs(6);
 /// The number of refusals after which a submission is given up, while the engine answers questions.
 const REFUSALS: u32 = 4;
 
-/// What an engine told of a job.
+/// An engine's report of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JobReport {
     pub(super) id: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct JobReport {
     pub(super) word: EngineWord,
 }
 
-/// How far a job is on its way into the engine.
+/// The state of a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SubmitStep {
     /// It is to be submitted.
@@ -54,7 +54,7 @@ enum SubmitStep {
 /// A job that somebody waits for.
 #[derive(Debug)]
 struct Tracked {
-    /// How many wait for it.
+    /// Number of waiting jobs.
     watchers: u32,
     submission: Submission,
     job_file: PathBuf,
@@ -67,7 +67,7 @@ struct Tracked {
     absent: Option<(Instant, Instant)>,
     /// The first answer that said that it has ended.
     over: Option<Instant>,
-    /// How often its submission was refused, and why the last time.
+    /// Number of refused submissions, with the last reason.
     refused: (u32, String),
     is_cancelled: bool,
     cancel_at: Option<Instant>,
@@ -85,7 +85,7 @@ struct QueueState {
     away: Option<(Instant, String)>,
 }
 
-/// What is known of a job.
+/// The known state of a job.
 #[derive(Debug, Clone)]
 pub(super) struct PollResult {
     pub(super) word: Option<EngineWord>,
@@ -322,7 +322,7 @@ impl Queue {
                 continue;
             }
             let mut known: Vec<&JobReport> = told.iter().filter(|told| told.token == *token).collect();
-            // Of two submissions the first one counts.
+            // The first of two submissions counts.
             known.sort_by_key(|told| (!told.word.state.is_open(), told.id != job.submission.id));
             job.heard = Some(began);
             let Some(first) = known.first() else {
@@ -426,7 +426,7 @@ fn cancel_second(engine: &Engine, told: &JobReport) {
     };
 }
 
-/// What a job printed outside of its log, where the engine has to be asked for it.
+/// The output of a job outside of its log, where only the engine has it.
 pub(super) fn logs(engine: &Engine, id: &str) -> Option<String> {
     match engine {
         Engine::Slurm { .. } => None,

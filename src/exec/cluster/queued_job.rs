@@ -50,7 +50,7 @@ pub(in super::super) struct QueuedJob {
     exit_seen: Option<Instant>,
     is_over: bool,
     ends_with_this: bool,
-    /// How long it may take at most.
+    /// Its time limit.
     limit: Duration,
 }
 
@@ -113,7 +113,7 @@ impl QueuedJob {
         self.queue.away()
     }
 
-    /// What became of the job, if it is over.
+    /// The result of the job, if it has ended.
     fn look(&mut self) -> Result<Option<Result<Exit, ExecError>>, ExecError> {
         let Some(heard) = self.queue.heard(&self.ticket.token) else { return Ok(None) };
         if let Some(why) = heard.refused {
@@ -260,7 +260,7 @@ impl QueuedJob {
         note(&self.files.job, &self.ticket.token, |ticket| ticket.ended = true);
     }
 
-    /// What is known of a job that nobody knows any more.
+    /// The last facts about a job that its engine no longer knows.
     fn epitaph(&self) -> String {
         let engine = self.ticket.cluster.engine.name();
         let printed = read_at_most(&output_of(&self.folder), LARGEST_OUTPUT).ok();

@@ -13,7 +13,7 @@ use crate::rules::{EngineWord, JobState, slurm_limit};
 /// The fields of a job in the queue. Its name may have spaces where it is none of `ar`'s, so that it comes last.
 const FIELDS: &str = "JobID:30,State:30,RestartCnt:12,Name:250";
 
-/// How long before the first submission accounting is asked about, since clocks differ.
+/// Hours before the first submission from which accounting is queried, since clocks differ.
 const MARGIN_HOURS: i64 = 26;
 
 /// Variables of an allocation that `ar` itself may run in: they are none of the jobs that it submits.
@@ -32,7 +32,7 @@ pub(super) fn submit(sbatch: &str, job: &Submission) -> Result<String, NoAnswer>
     } else {
         format!(" --time={minutes}")
     };
-    // Of options that are given twice the last one counts.
+    // The last of repeated options counts.
     let line = format!(
         "exec sbatch --output={output} --open-mode=append --chdir=/{limit} {sbatch} --parsable --job-name={token} \
          --comment={token} --wrap={script}",
@@ -117,7 +117,7 @@ fn told(id: &str, state: &str, restarts: u32, token: &str) -> Option<JobReport> 
     (is_id && token.starts_with(TOKENS)).then(|| JobReport { id: Some(id.to_owned()), token: token.to_owned(), word })
 }
 
-/// What a state of Slurm means (`squeue(1)`, "Job state codes"). One that is not known is no end.
+/// The meaning of a state of Slurm (`squeue(1)`, "Job state codes"). An unknown one is not an end.
 fn state_of(name: &str) -> JobState {
     match name {
         "PENDING" | "CONFIGURING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => {

@@ -488,7 +488,7 @@ fn make_plain(folder: &Path) -> io::Result<()> {
     fs::File::create_new(config)?.write_all(CONFIG.as_bytes())
 }
 
-/// How a folder is opened: not by a link in its place.
+/// Flags that open a folder, but not through a link.
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Removes what is neither a folder nor a file, here and below, and files that are larger than `largest` and no objects. Works by

@@ -229,7 +229,7 @@ fn sample(place: usize, x: f64, y: f64, colours: &Palette) -> Markup {
     }
 }
 
-/// What the legend says of a session.
+/// The legend's text for a session.
 fn words(session: &Overlaid) -> String {
     let (name, about) = (safe_line(&session.name), safe_line(&session.about));
     if about.is_empty() { name } else { format!("{name}: {about}") }

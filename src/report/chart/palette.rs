@@ -88,7 +88,7 @@ impl ChartStyle {
     }
 }
 
-/// What is said of something kept without a number.
+/// The label of a keep without a number.
 pub(super) const NUMBERLESS: &str = "kept, without a number";
 
 /// An entry of the legend.
@@ -208,7 +208,7 @@ mod tests {
         (one.max(other) + 0.05) / (one.min(other) + 0.05)
     }
 
-    /// What people see: all colours, or without red, green or blue cones (Machado, Oliveira and Fernandes 2009, full severity).
+    /// Colour vision: normal, or without red, green or blue cones (Machado, Oliveira and Fernandes 2009, full severity).
     const SIGHTS: [[Rgb; 3]; 4] = [
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
         [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],

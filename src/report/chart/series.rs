@@ -176,7 +176,7 @@ impl Series {
         Some((self.marks.first()?.place, self.marks.last()?.place))
     }
 
-    /// How far to the right a place is, from 0 for the first experiment to 1 for the last one.
+    /// The horizontal position of a place, from 0 for the first experiment to 1 for the last one.
     pub(super) fn share(&self, place: u32) -> f64 {
         let (first, last) = self.places().unwrap_or_default();
         f64::from(place - first) / f64::from((last - first).max(1))

@@ -144,7 +144,7 @@ pub(super) fn details(report: &Report, found: &[Detail]) -> Markup {
     }
 }
 
-/// What is known of an experiment.
+/// The details of an experiment.
 pub(super) fn inside(detail: &Detail) -> Markup {
     html! {
         dl { @for (name, value) in &detail.facts { dt { (safe_line(name)) } dd { (safe_line(value)) } } }

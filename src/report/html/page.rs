@@ -148,11 +148,11 @@ const REPORT_LINES: usize = 60;
 pub struct LiveSession<'a> {
     /// Its tag, or what else it is known by.
     pub name: &'a str,
-    /// What is known of it.
+    /// The known part of it.
     pub found: LivePart<'a>,
 }
 
-/// What is known of a session at a moment.
+/// The known part of a session at a moment.
 #[derive(Debug, Clone, Copy)]
 pub enum LivePart<'a> {
     /// Nothing yet, or nothing any more: the reason.
@@ -206,7 +206,7 @@ pub fn live_policy() -> String {
     policy(LIVE_STYLE, LIVE_SCRIPT) + "; connect-src 'self'; img-src data:; frame-ancestors 'none'"
 }
 
-/// What happens now. `course` is a number that changes whenever [`live_course`] would say something else.
+/// The current activity. `course` changes whenever the text of [`live_course`] would change.
 pub fn live_now(sessions: &[LiveSession], guardians: &[Finding], course: u64) -> String {
     let seen: Vec<(&str, &SessionStatus, &[String], Option<&str>)> = sessions
         .iter()
@@ -261,7 +261,7 @@ pub fn live_now(sessions: &[LiveSession], guardians: &[Finding], course: u64) ->
     .into_string()
 }
 
-/// What sessions found so far: chart and report of one, or several side by side. Of several `names`, the page offers to show one.
+/// Findings so far: chart and report of one session, or several side by side. Of several `names`, the page offers to show one.
 pub fn live_course(reports: &[&Report], names: &[String], clock: Clock) -> String {
     html! {
         div data-part="pick" {
@@ -306,7 +306,7 @@ fn now(status: &SessionStatus) -> Vec<(&'static str, String)> {
     status.facts(&status.report()).into_iter().filter(|(name, _)| is_shown(name)).collect()
 }
 
-/// What the session cannot solve, in the words of its report.
+/// The session's unsolved problem, in the words of its report.
 fn alarm(name: &str, status: &SessionStatus, report: Option<&str>) -> Markup {
     html! {
         @if status.escalation.is_some() || report.is_some() {

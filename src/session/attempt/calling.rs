@@ -74,7 +74,7 @@ struct BeforeCall {
     rows: u32,
     /// True if the loop had less time left than a call may take.
     is_capped: bool,
-    /// Why it was ended before its agent exited, if it was.
+    /// The reason why it was ended before its agent exited.
     cut: Option<CallCut>,
     /// True if it rewrote `run.log`.
     rewrote_log: bool,

@@ -318,7 +318,7 @@ impl Attempt {
         }
         let mut draft = draft_of(&self.open)?;
         if self.phase != Phase::Guarding {
-            // What was there before would be taken for what they said.
+            // Results from before would be taken for theirs.
             (1..=commands.len()).try_for_each(|number| self.forget_guard(&shared.store(), number))?;
             self.enter(&mut shared.store(), Phase::Guarding)?;
             crash::point("guarding.entered");

@@ -86,7 +86,7 @@ impl Attempt {
         }
     }
 
-    /// What is to be run next, by the journal and the records.
+    /// The next fresh run, by the journal and the records.
     fn fresh_step(&self, store: &Store) -> Result<FreshStep, SessionError> {
         let draft = draft_of(&self.open)?;
         let left = store.journal.find(self.open.id);
@@ -289,7 +289,7 @@ impl Attempt {
             None => {
                 let mut baseline = baseline;
                 let seed = fresh.seed.unwrap_or_default();
-                // Of one that was lost nothing is known but that it was made.
+                // Of a lost run, only its start is known.
                 let lost = Run {
                     command: store.contract.command.clone(),
                     role: Some(RunRole::Baseline),

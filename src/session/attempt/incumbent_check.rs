@@ -17,7 +17,7 @@ use crate::session::tree::Workspace;
 use crate::session::wait::{SessionContext, WaitEnd, gate_of_run};
 use crate::state::OpenExperiment;
 
-/// What a rerun of the best experiment said.
+/// The result of a rerun of the best experiment.
 struct RerunResult {
     best: Record,
     /// The number that it had.
@@ -26,7 +26,7 @@ struct RerunResult {
     now: Result<Number, String>,
     /// The number that does not count, and who was on the GPU beside it.
     beside_others: Option<String>,
-    /// What all reruns say.
+    /// The conclusion from all reruns.
     shift: Shift,
     log: PathBuf,
 }
@@ -231,7 +231,7 @@ impl RunAgain<'_> {
     }
 }
 
-/// What brings branch and working tree back to where they were before a rerun.
+/// The experiment to which branch and working tree return after a rerun.
 pub(super) fn before_rerun(open: &OpenExperiment) -> Result<OpenExperiment, SessionError> {
     Ok(OpenExperiment { commit: Some(open.base.clone()), base: commit_of(open)?, ..open.clone() })
 }

@@ -254,7 +254,7 @@ impl Attempt {
         if runs.is_empty() {
             return Ok(());
         }
-        // Of a trial, the first run decides with the others.
+        // The first run of a trial decides with the others.
         runs.extend(left.first_run().cloned().filter(|_| self.open.trial.is_some()).zip(draft.metric.value));
         let folder = |run: &OpenRun| Attempt::for_extra_run(&self.open, run.clone()).run_folder(store);
         let mut best: Option<(&OpenRun, f64, Vec<Artifact>)> = None;
@@ -265,7 +265,7 @@ impl Attempt {
                 best = Some((run, *value, artifacts));
             }
         }
-        // What one left that is under way or over belongs to nobody yet.
+        // Files of an open run belong to no record yet.
         let is_open = |run: &&OpenRun| !run.is_first() && run.result.is_none();
         let stay = best.as_ref().map(|(run, ..)| *run).into_iter().chain(left.runs.iter().filter(is_open));
         let stay = stay.map(folder).collect::<Result<Vec<_>, _>>()?;

@@ -52,7 +52,7 @@ pub(crate) struct MeasuringRun<'a> {
     pub(crate) gpu_sharers: Option<PathBuf>,
     /// The stamp of the metric file before the run.
     pub(crate) metric_before: Option<String>,
-    /// What it is kept from writing.
+    /// The wall around it.
     pub(crate) wall: Option<Wall>,
 }
 
@@ -286,7 +286,7 @@ impl FinishedRun {
     }
 }
 
-/// How long the run in `folder` has been running.
+/// The duration so far of the run in `folder`.
 fn running_for(folder: &Path) -> Option<Duration> {
     let started = Started::read(folder, RUN)?.started;
     Timestamp::now().duration_since(started).try_into().ok()
@@ -345,10 +345,10 @@ fn named_file(name: &str, file: &Path, place: &str) -> String {
     format!("the run printed no {name}, but {} {has}: `--metric-file {spec}`", file.display())
 }
 
-/// How often a run in the user's tree is repeated because files changed during it.
+/// Maximum repetitions of a run in the user's tree because files changed during it.
 const CHANGED_REPEATS: u32 = 2;
 
-/// Why a run is repeated.
+/// The reason for a repetition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RepeatReason {
     /// Files changed during it.

@@ -218,7 +218,7 @@ impl Attempt {
             };
             match ended {
                 WaitEnd::Lost if shared.overtaken.borrow().contains(&self.open.id) => return Ok(WaitEnd::Interrupted),
-                // Whoever asked for a further run decides whether it starts again.
+                // The caller that asked for a further run decides whether it starts again.
                 WaitEnd::Lost if !self.run.is_first() => return Ok(WaitEnd::Lost),
                 WaitEnd::Lost if self.may_start_again() => {
                     self.run_again(workspace, &mut shared.store())?;

@@ -195,7 +195,7 @@ impl SessionView {
 /// An untracked file or folder of the user's working tree that a run needs.
 #[derive(Debug, Clone)]
 pub(super) struct Linked {
-    /// Where it is.
+    /// Its path.
     pub(super) target: PathBuf,
     /// Its path in a working tree.
     pub(super) name: PathBuf,

@@ -119,7 +119,7 @@ fn refuse(a: VerifiedSide<'_>, b: VerifiedSide<'_>, contract: &Contract) -> Resu
     Ok(())
 }
 
-/// Where fresh runs are made.
+/// The place of fresh runs.
 #[derive(Debug, Clone, Default)]
 pub struct FreshTerms {
     /// Untracked files and folders of the user's working tree to link into each tree; those of the session's slots if empty.
@@ -128,7 +128,7 @@ pub struct FreshTerms {
     pub asked: Asked,
 }
 
-/// What becomes of fresh runs.
+/// News of fresh runs.
 #[derive(Debug)]
 pub enum FreshNews<'a> {
     /// Before they begin.
@@ -137,23 +137,23 @@ pub enum FreshNews<'a> {
         runs: u64,
         /// The most that may follow, as their results decide.
         more: u64,
-        /// How many are made at a time.
+        /// Number of runs at a time.
         slots: u32,
         /// About how long one takes, in seconds.
         seconds: f64,
     },
     /// A run is made again, as another process was on its GPU.
     Repeated {
-        /// What it ran, in words.
+        /// The run in words.
         what: &'a str,
         /// Its seed.
         seed: u64,
-        /// Who was there.
+        /// The other processes.
         why: &'a str,
     },
     /// A run ended.
     Ended {
-        /// What it ran, in words.
+        /// The run in words.
         what: &'a str,
         /// Its seed.
         seed: u64,
@@ -162,7 +162,7 @@ pub enum FreshNews<'a> {
     },
 }
 
-/// What a fresh run runs.
+/// The subject of a fresh run.
 pub(super) struct FreshSubject<'a> {
     view: &'a SessionView,
     contract: &'a Contract,
@@ -176,7 +176,7 @@ pub(super) struct FreshRuns<'a> {
     interrupts: &'a Interrupts,
     terms: &'a FreshTerms,
     slots: u32,
-    /// What the runs of a session with slots share; absent for one that runs *in place*.
+    /// The shared resources of runs on slots; absent *in place*.
     setup: Option<SlotSetup>,
     /// The folder below which runs are that may be on the same GPUs, if several runs share them.
     shared_gpus: Option<PathBuf>,
@@ -224,12 +224,12 @@ impl<'a> FreshRuns<'a> {
         Ok(FreshRuns { interrupts, terms, slots, setup, shared_gpus, home, executor, _held: held })
     }
 
-    /// How many runs are made at a time.
+    /// Number of runs at a time.
     pub(super) fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// What runs of `commit` run: with the command and the terms of a recorded experiment.
+    /// The subject of runs of `commit`, with the command and the terms of a recorded experiment.
     pub(super) fn subject<'s>(
         &self,
         view: &'s SessionView,
@@ -338,15 +338,15 @@ impl<'a> FreshRuns<'a> {
     }
 }
 
-/// Why a fresh run gave no number.
+/// The reason for a fresh run without a number.
 pub(super) struct Unmeasured {
     /// The reason.
     pub(super) why: String,
-    /// Whether that is the fault of the code.
+    /// True if the code is at fault.
     pub(super) is_of_code: bool,
 }
 
-/// What became of a fresh run.
+/// The end of a fresh run.
 pub(super) enum Ended {
     /// It measured a value.
     Value(Number),
@@ -402,10 +402,10 @@ fn usual_seconds(record: &Record) -> f64 {
     record.runs.last().map_or(0.0, |run| run.seconds)
 }
 
-/// What an ablation found.
+/// The result of an ablation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ablation {
-    /// What the runs say.
+    /// The conclusion from the runs.
     pub found: Ablated,
     /// The reason for each change that cannot be taken out by itself.
     pub stuck: BTreeMap<ExperimentId, String>,
@@ -437,7 +437,7 @@ pub async fn ablate(
     let known = read_tag(&view.repo, &name, |known: &Ablated| known.version)?;
     let mut found = known.unwrap_or_else(|| empty(best.id));
     found.runs = found.runs.max(runs);
-    // What gave no number once is tried again: that may have been chance.
+    // A run without a number is tried again: it may have been chance.
     let failed = found.values.iter().filter(|run| run.value.is_none()).map(|run| run.without.clone());
     let failed: Vec<Vec<ExperimentId>> = failed.collect();
     let failures = |run: &AblatedRun| failed.iter().filter(|without| **without == run.without).count();
@@ -465,7 +465,7 @@ pub async fn ablate(
         if drops {
             found.dropped = dropped;
         }
-        // What a new plan asks for may not be possible.
+        // The runs of a new plan may be impossible.
         let asked: BTreeSet<&[ExperimentId]> = next.iter().map(|run| run.without.as_slice()).collect();
         let is_new = |without: &&[ExperimentId]| !trees.made.contains_key(*without) && !without.is_empty();
         let new: Vec<Vec<ExperimentId>> = asked.into_iter().filter(is_new).map(<[_]>::to_vec).collect();
@@ -541,7 +541,7 @@ async fn measure(
             let Some(value) = ended.told(&what, seed, publish) else { return Ok(()) };
             let value = match value {
                 Ok(value) => Some(value.value),
-                // What is wrong without any change, or beside the code, says nothing of a change.
+                // A failure without any change, or outside the code, says nothing of a change.
                 Err(it) if without.is_empty() || !it.is_of_code => {
                     return Err(VerifyError::Failed { what, seed, why: it.why }.into());
                 }
@@ -585,7 +585,7 @@ fn refuse_branch(view: &SessionView, branch: &str) -> Result<(), SessionError> {
 /// The best experiment without some of the kept changes.
 struct ReducedTree<'a> {
     view: &'a SessionView,
-    /// What was kept, in order.
+    /// The kept experiments, in order.
     kept: &'a [&'a Record],
     /// The commits that lack changes, by these.
     made: BTreeMap<Vec<ExperimentId>, CommitId>,

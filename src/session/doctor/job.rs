@@ -1,4 +1,4 @@
-//! What executes the runs elsewhere, and a short job of it that says what it sees of this host's files.
+//! The engine of runs, and a short trial job that reports what it sees of this host's files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,13 +26,13 @@ use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
 /// The job's name.
 const NAME: &str = "trial";
 
-/// How long the job may take at most.
+/// Time limit of the job.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// How much later than its start the end of the job must be seen: file systems of clusters may show files a minute late.
+/// Longest time between start and visible end of the job: file systems of clusters may show files a minute late.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// How long the engine may take to end a job.
+/// Time for the engine to end a job.
 const ENDING: Duration = Duration::from_secs(30);
 
 /// Poll interval.
@@ -327,7 +327,7 @@ impl JobTrial<'_> {
     }
 }
 
-/// What a program prints of its version.
+/// The printed version of a program.
 fn version_of(program: &Path) -> Option<String> {
     let output = Command::new(program).arg("--version").output().ok()?;
     String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)

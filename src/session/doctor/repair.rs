@@ -188,7 +188,7 @@ fn agents_locks(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<()
     Ok(())
 }
 
-/// What `ar doctor --repair` writes into a session; it needs no guess.
+/// A repair of a session by `ar doctor --repair`, without a guess.
 #[derive(Debug)]
 pub(crate) enum Repair {
     /// The object that a torn ref named.

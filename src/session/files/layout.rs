@@ -211,7 +211,7 @@ pub(crate) fn stamp(path: &Path) -> Option<String> {
 /// The variable with the seed of a run.
 pub(crate) const SEED: &str = "AR_SEED";
 
-/// How a Python script takes it.
+/// A line of Python that reads it.
 pub const SEED_LINE: &str = "seed = int(os.environ.get(\"AR_SEED\", 1))";
 
 /// The most bytes of a file that are looked through: code is shorter.

@@ -99,7 +99,7 @@ pub struct Plan {
     pub(crate) layout: Option<Layout>,
     /// The GPUs of each slot; empty where they are not divided among slots.
     pub(crate) gpus: Vec<GpuSlot>,
-    /// What jobs are kept from writing.
+    /// The walls around jobs.
     pub(crate) walls: Walls,
     /// True if a session is taken over although a process of another host may drive it.
     pub(crate) take_over: bool,
@@ -292,7 +292,7 @@ impl<'a> Subject<'a> {
         Ok(Subject { wanted, asked, drive, tag, head, known, journal, successor, begun_here, before, moved, from })
     }
 
-    /// What is asked of its layout; the settings file is for new sessions.
+    /// The wishes for its layout; the settings file is for new sessions.
     fn asked_layout(&self) -> &Asked {
         if self.known.is_some() { &self.wanted.given } else { &self.asked }
     }
@@ -526,7 +526,7 @@ impl Plan {
         }
         let (walls, reason) = Walls::tried(self.contract.sandbox, &self.repo, self.repo.worktree())?;
         self.walls = walls;
-        // Who requires them knows, and each change that is handed in needs no reminder.
+        // A user who requires them knows, and a change handed in needs no reminder.
         let is_told = !self.continued || matches!(self.drive, Drive::Loop { .. });
         Ok((self.contract.sandbox == Sandbox::Auto && is_told).then(|| match reason {
             None => "jobs run behind walls, built by `bwrap`".to_owned(),

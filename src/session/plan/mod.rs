@@ -1,4 +1,4 @@
-//! What an invocation is to do, decided before anything is written: session, terms, layout, agent, hazards.
+//! The plan of an invocation, made before anything is written: session, terms, layout, agent, hazards.
 
 mod invocation;
 mod next_session;

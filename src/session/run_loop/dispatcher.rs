@@ -452,7 +452,7 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
         }
     }
 
-    /// Why the incumbent is to be run once again, if it is. What this process began is not due again before the next record.
+    /// The reason for a rerun of the incumbent. One begun by this process is not due again before the next record.
     fn check_due(&self, store: &Store) -> Option<CheckReason> {
         let is_new = self.checked_before != Some(store.history.next_sequence());
         let is_scheduled = is_new && store.journal.checks.is_due(&store.history, store.contract.recheck);

@@ -41,7 +41,7 @@ struct NightPair {
     end: Instant,
 }
 
-/// How a verification ends.
+/// The end of a verification.
 enum VerifyEnd {
     /// There is no time for more runs, or a run gave no number.
     Over,

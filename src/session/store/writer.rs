@@ -56,7 +56,7 @@ pub(crate) struct Store {
     pub(crate) expected: Expected,
     pub(crate) notices: Notices,
     pub(crate) messages: ReceivedMessages,
-    /// What jobs are kept from writing.
+    /// The walls around jobs.
     pub(crate) walls: Walls,
     /// Counter that grows whenever working trees may begin to change: by jobs, or by the user while the loop waits.
     pub(crate) activity: u64,
@@ -315,7 +315,7 @@ impl JournalFile {
             return;
         }
         self.stamp = stamp;
-        // What is no journal is repaired.
+        // An invalid journal is repaired.
         let found = read_json::<Presence>(&path).ok().flatten();
         self.taken_over_by = found.filter(|found| self.journal.presence.is_taken_over_by(found));
     }

@@ -1,4 +1,4 @@
-//! What runs leave in the user's working tree for later runs: found after a run, set aside before each, and put back.
+//! Leftovers of runs in the user's working tree: found after a run, set aside before each, and restored.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +57,7 @@ type RunTimes = (SystemTime, SystemTime, bool);
 /// Files with their stamps.
 type Stamped = Vec<(PathBuf, FileStamp)>;
 
-/// What a process knows of it.
+/// A process's knowledge of leftovers.
 #[derive(Default)]
 pub(crate) struct Carrying {
     /// The files that are never set aside, such as that which the loop's own output goes to.
@@ -229,12 +229,12 @@ impl Workspace {
                     writer: self.writer(store, &runs, path, stamp),
                     is_read,
                     is_mapped: uses.mapped.contains(&at),
-                    // What was appended to is larger.
+                    // A file grows when appended to.
                     is_own: uses.written_first.contains(&at)
                         && !is_longer(&root.join(path), stamp.size(), ends.get(at).copied().flatten()),
                     change,
                     is_folder_written: path.parent().is_some_and(|folder| written.contains(folder))
-                        // What is below a path follows it in this order.
+                        // Paths below a folder follow it in this order.
                         || written.range(top..).next().is_some_and(|folder| folder.starts_with(top)),
                     has_successor: without_numbers(path).is_some_and(|step| steps.contains(&step)),
                 };
@@ -316,7 +316,7 @@ impl Workspace {
         if is_any && self.untracked.known.is_some() { self.remember_untracked(store) } else { Ok(()) }
     }
 
-    /// What the session knows, until that is noted.
+    /// The session's knowledge, until it is noted.
     fn carried(&mut self, store: &Store) -> Result<Carried, SessionError> {
         if self.carrying.known.is_none() {
             self.carrying.known = read_json(&store.folder.state().join(CARRIED))?;
@@ -324,7 +324,7 @@ impl Workspace {
         if let Some(known) = self.carrying.known.clone() {
             return Ok(known);
         }
-        // Of a session that has run before, it is not known which folders are older.
+        // After earlier runs, the age of folders is unknown.
         let folders = store.history.baseline().is_none().then(|| self.list_files()).transpose()?;
         let folders = folders.map(|(_, folders)| folders);
         Ok(Carried { version: FORMAT_VERSION, folders, ..Carried::default() })
@@ -368,7 +368,7 @@ impl Workspace {
             let copy = copies.join(path);
             let Some(rest) = left.checked_sub(size) else { break };
             left = rest;
-            // What the user cannot read, a run cannot read either.
+            // A run can read no file that the user cannot read.
             let _ = copy_all(&self.root().join(path), &copy);
         }
         Ok(())
@@ -571,7 +571,7 @@ fn those_below(root: &Path, path: &Path) -> Vec<PathBuf> {
     with_companions(path).filter(|path| exists(&root.join(path))).collect()
 }
 
-/// What is no folder where one above a path would be, below `root`.
+/// The file, below `root`, where a folder above `path` would be.
 fn file_above<'a>(root: &Path, path: &'a Path) -> Option<&'a Path> {
     path.ancestors().skip(1).find(|above| is_file(&root.join(above)))
 }
@@ -591,7 +591,7 @@ fn place(store: &Store, aside: &str) -> PathBuf {
     store.folder.carried().join(aside)
 }
 
-/// What became of a file since it had this stamp.
+/// The change of a file since it had this stamp.
 fn change(before: &FileStamp, path: &Path) -> Change {
     match FileStamp::of(path).filter(|now| now.is_same_file(before)) {
         None => Change::Gone,

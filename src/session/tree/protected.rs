@@ -367,7 +367,7 @@ impl Workspace {
         let places = JobPlaces {
             own: own_names(folder, store.contract.guards.len(), writes_log(self.root(), command)),
             protected: self.walled_paths(is_agent),
-            // What a call writes into its session's own is put right afterwards.
+            // The session's own ledger is repaired after a call.
             ledgers: [RESULTS.to_owned()].into_iter().filter(|name| *name != own).chain(ledger).collect(),
             links: links(store),
             scratch: self.scratch(store),

@@ -37,7 +37,7 @@ pub(crate) struct Workspace {
     pub(crate) look: Option<Seen<WorktreeSnapshot>>,
     /// The stamps of tracked files when the active run began.
     pub(crate) tree_before: Option<TreeStamps>,
-    /// What runs in the user's tree leave for later ones.
+    /// Leftovers of runs in the user's tree.
     pub(crate) carrying: Carrying,
     /// The user's settings file before the last job, in place.
     pub(crate) settings: Option<SettingsBefore>,

@@ -171,7 +171,7 @@ pub(crate) async fn supervise(
             () = at(deadline), if !stopping => return Ok(WaitEnd::Detached),
         }
     };
-    // Whoever ends `ar`, such as a cluster that takes the node back, may end the run by the same signal, and a moment earlier.
+    // A cluster that reclaims the node may end the run by the same signal, a moment before `ar`.
     let is_cut_off = exit.as_ref().is_ok_and(|exit| {
         !exit.stopped && matches!(exit.signal.or(exit.exit.map(|status| status - 128)), Some(SIGTERM | SIGKILL))
     });

@@ -88,7 +88,7 @@ impl Contract {
         })
     }
 
-    /// What is agreed on by each setting, as lines for a person.
+    /// The agreed settings, as lines for people.
     pub fn lines(&self) -> Vec<String> {
         ALL.iter().flat_map(|setting| (setting.lines)(self)).collect()
     }
@@ -204,7 +204,7 @@ macro_rules! table {
             /// The name of the preset that the command line is, where it is one.
             #[serde(default)]
             pub agent_preset: Option<String>,
-            /// Whether the user asked for no agent, so that none is taken.
+            /// True if the user asked for no agent.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             pub no_agent: bool,
             /// The command line of the reviewer, who judges each change before it is kept.
@@ -212,7 +212,7 @@ macro_rules! table {
             pub reviewer: Option<String>,
             /// The dialect of a new results.tsv.
             pub ledger: LedgerDialect,
-            /// What models cost, for agents that report only tokens.
+            /// Prices of models, for agents that report only tokens.
             #[serde(default, skip_serializing_if = "Prices::is_empty")]
             pub prices: Prices,
             /// The axes of each experiment and what they are together, where there are some.
@@ -221,7 +221,7 @@ macro_rules! table {
             /// The form in which the axes of the artifact are put together; absent where it has no composite of its own.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub artifact_form: Option<crate::domain::Form>,
-            /// What ends runs and calls before their time limits, and how long a file may get.
+            /// Limits that end runs and calls early, and the limit on a file's length.
             #[serde(default, skip_serializing_if = "is_default")]
             pub caps: Caps,
             $(
@@ -240,7 +240,7 @@ macro_rules! table {
             /// When the session was opened.
             #[serde(with = "crate::domain::millis")]
             pub created: Timestamp,
-            /// Whether it was made of another tool's ledger: there is no command, and nothing goes on from it.
+            /// True if it was made from another tool's ledger: it has no command and cannot be continued.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             pub imported: bool,
             /// Unknown fields, from a newer version.
@@ -276,7 +276,7 @@ macro_rules! table {
             }
         }
 
-        /// What each term is by default.
+        /// Default values of terms.
         mod default {
             use super::*;
 
@@ -307,7 +307,7 @@ macro_rules! table {
         }
 
         impl Asked {
-            /// What is asked for here, and where nothing is what `other` asks for.
+            /// Returns the wishes of `self`, completed by those of `other`.
             pub fn or(self, other: Asked) -> Asked {
                 Asked {
                     direction: self.direction.or(other.direction),
@@ -378,7 +378,7 @@ macro_rules! setting {
     };
 }
 
-/// What a term is by default.
+/// The default of a term.
 macro_rules! or_default {
     () => {
         Default::default()

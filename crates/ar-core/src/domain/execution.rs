@@ -49,12 +49,12 @@ pub struct EngineCommands {
     /// Prints what a job printed outside of its command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs: Option<String>,
-    /// What the engine is to give each job, passed on as it is.
+    /// The resources for each job, passed to the engine unchanged.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub resources: Map<String, Value>,
 }
 
-/// What starts, tells of and ends jobs elsewhere.
+/// An engine that starts, reports and ends jobs elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Engine {
@@ -274,7 +274,7 @@ pub struct Layout {
     /// The links that runs write to: caches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<PathBuf>,
-    /// What executes runs and guards elsewhere; absent where they run on this machine.
+    /// The engine of runs and guards; absent where they run on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Cluster>,
     /// The one that executed them before they ran on this machine, to which the session may go back.
@@ -365,7 +365,7 @@ fn without_mark(link: &Path) -> Option<PathBuf> {
 }
 
 impl Layout {
-    /// What it is, as lines for a person.
+    /// The layout as lines for people.
     pub fn lines(&self) -> Vec<String> {
         let ahead = count_of(self.ahead, "proposal");
         let calls = self.calls.map(|calls| format!(", {} at a time", count_of(calls, "agent"))).unwrap_or_default();

@@ -266,7 +266,7 @@ pub struct Failure {
     /// A few lines of the log without escape sequences, or empty.
     #[serde(default)]
     pub excerpt: String,
-    /// What was found instead of a number that counts, as a clause with the text as printed.
+    /// The finding in place of a valid number, as a clause with the printed text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }

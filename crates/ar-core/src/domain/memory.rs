@@ -1,4 +1,4 @@
-//! What outlives a call: lessons, the backlog of ideas, and the user's notes and messages.
+//! Memory beyond one call: lessons, the backlog of ideas, and the user's notes and messages.
 
 use std::str::FromStr;
 
@@ -84,7 +84,7 @@ pub enum IdeaState {
     Dropped,
 }
 
-/// What an entry of the backlog is.
+/// The kind of a backlog entry.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, strum::Display, strum::VariantArray, ValueEnum,
 )]

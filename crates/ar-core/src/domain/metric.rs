@@ -209,7 +209,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// What a number in a log is of, if not of the whole run.
+/// The part of a run that a number in a log is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartOf {

@@ -135,7 +135,7 @@ pub struct Run {
     /// True for the run of a version that was reworked afterwards: it decides nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub void: bool,
-    /// How often it had been made before, in runs that do not count because another process was on the GPU.
+    /// Number of earlier runs that do not count, because another process was on the GPU.
     #[serde(default, skip_serializing_if = "is_none")]
     pub tainted: u32,
     /// The seconds that it waited in the queue of the engine that executed it.
@@ -144,7 +144,7 @@ pub struct Run {
     /// True if its value is the last one before it reached its deadline or crashed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// What its value is of, if not of the whole run.
+    /// The part of the run that its value is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<PartOf>,
 }
@@ -343,7 +343,7 @@ pub struct Record {
     /// Other processes on the GPUs of its last run. It has no number because of them; only the baseline keeps its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_others: Vec<GpuOther>,
-    /// What earlier runs or the user had left in the working tree and its runs were repeated without.
+    /// Leftovers of earlier runs or the user, without which its runs were repeated.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub carried: BTreeSet<String>,
     /// The ignored files that changed during the agent's call.
@@ -482,7 +482,7 @@ impl Record {
         self.deciding_runs().iter().any(|run| run.partial)
     }
 
-    /// What its value is of, if not of whole runs.
+    /// The part of the runs that its value is about.
     pub fn part(&self) -> Option<PartOf> {
         self.deciding_runs().iter().find_map(|run| run.part)
     }

@@ -13,7 +13,7 @@ use super::{
     count_of, experiment_name, two_digits,
 };
 
-/// What the experiment to beat gave when it ran once more, in the same tree, before a change that had beaten it was kept.
+/// A rerun of the experiment to beat, in the same tree, before a change that had beaten it was kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Control {
     /// The experiment that ran again.
@@ -289,13 +289,13 @@ pub struct VerifiedPair {
     pub b: VerifiedId,
     /// The fresh runs of each, of all verifications of the pair.
     pub runs: u32,
-    /// How much better `b` is than `a`, in the metric's unit; negative if it is worse.
+    /// The gain of `b` over `a`, in the metric's unit.
     pub difference: f64,
     /// The low end of the interval.
     pub low: f64,
     /// The high end.
     pub high: f64,
-    /// How often such an interval covers the true difference.
+    /// The confidence level of the interval.
     pub level: f64,
     /// Whether `b` is better: the whole interval is above 0.
     pub better: bool,
@@ -303,7 +303,7 @@ pub struct VerifiedPair {
     pub values_a: Vec<(u64, f64)>,
     /// Those of `b`.
     pub values_b: Vec<(u64, f64)>,
-    /// How many runs of each were asked for: more than `runs` if somebody interrupted it.
+    /// Number of runs asked for of each; more than `runs` after an interruption.
     pub wanted: u32,
     /// Unknown fields, from a newer version.
     #[serde(flatten)]
@@ -395,7 +395,7 @@ pub struct Ablated {
     pub best: ExperimentId,
     /// The runs of each tree that is compared with another one.
     pub runs: u32,
-    /// What each kept change carries, in the order in which they were kept; empty until all of them were measured.
+    /// The contributions of kept changes, in the order of recording; empty until all are measured.
     pub kept: Vec<Contribution>,
     /// The changes that were taken out for good, in that order.
     pub dropped: Vec<ExperimentId>,
@@ -406,12 +406,12 @@ pub struct Ablated {
     pub unknown_fields: Map<String, Value>,
 }
 
-/// What a kept change carries: by how much the best experiment is better with it.
+/// The contribution of a kept change: the best experiment's gain with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contribution {
     /// The experiment that made the change.
     pub experiment: ExperimentId,
-    /// How much better the best one is with it, in the metric's unit; absent if it cannot be taken out by itself.
+    /// The best experiment's gain with it, in the metric's unit; absent if the change cannot be removed alone.
     pub contribution: Option<f64>,
     /// The low end of the interval.
     pub low: Option<f64>,
@@ -426,7 +426,7 @@ pub struct Contribution {
 pub struct AblatedRun {
     /// The changes that it lacks, in the order of their numbers; none for the best experiment itself.
     pub without: Vec<ExperimentId>,
-    /// What it was made for.
+    /// Its purpose.
     pub step: AblationStep,
     /// Its seed.
     pub seed: u64,

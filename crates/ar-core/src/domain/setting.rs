@@ -68,7 +68,7 @@ pub struct Setting {
     pub value: &'static str,
     /// The help of its flag; `{presets}` stands for the names of the known agents.
     pub help: &'static str,
-    /// What the template of `ar.toml` adds to the help.
+    /// An addition to the help, for the template of `ar.toml`.
     pub note: &'static str,
     /// The value in that line while none was given, as TOML; empty where the line is left out then.
     pub example: &'static str,

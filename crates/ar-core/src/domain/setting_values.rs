@@ -31,7 +31,7 @@ pub enum Carry {
     None,
 }
 
-/// How a change is decided on, `--decide`.
+/// The mode of decisions, `--decide`.
 #[derive(
     Debug,
     Clone,

@@ -25,7 +25,7 @@ use super::{
 /// Karpathy's program.md, which kills a run after 10.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How long a process has between TERM and KILL: 10 seconds.
+/// Time between TERM and KILL: 10 seconds.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
 /// How long one call of the agent may go on unless the user says otherwise: 30 minutes, the round cap of agent protocols
@@ -36,7 +36,7 @@ pub const DEFAULT_AGENT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// of five hours in which subscriptions count their use.
 pub const DEFAULT_OUTAGE_LIMIT: Duration = Duration::from_secs(8 * 3600);
 
-/// How long a search command may take unless the user says otherwise: a minute, which searches over slow networks need.
+/// Default time limit of a search command: a minute, which searches over slow networks need.
 const DEFAULT_SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The space of a session's logs unless the user says otherwise: 10 GB, a night of a hundred runs with 100 MB each.
@@ -175,7 +175,7 @@ asked {
     };
 }
 
-// What goes on unwatched, and what a whole session may come to.
+// Limits on unattended work and on a whole session.
 caps {
     #[serde(with = "crate::domain::seconds::option")]
     "silence" "DURATION" in Measuring for silence: Option<Duration> as Duration {

@@ -172,7 +172,7 @@ pub enum Area {
     Journal,
     /// Disk space, and whether other hosts have the files.
     Disk,
-    /// What executes the runs elsewhere.
+    /// The engine of runs.
     Executor,
     /// The measuring command.
     Command,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Longest word of a unit, in characters.
 const LONGEST: usize = 16;
 
-/// What a unit measures; values of one dimension are convertible.
+/// The dimension of a unit. Values of one dimension are convertible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dimension<'a> {
     Time,
@@ -49,7 +49,7 @@ const UNITS: &[(Dimension<'static>, u64, u64, &str)] = &[
 const WORDS: &str = "dB Hz kHz MHz GHz W kW J kJ Wh kWh px fps FPS qps QPS rps RPS tps TPS iops IOPS Kbps Mbps Gbps MBps \
                      GBps bpb nat nats pp ppm x °C GFLOPS TFLOPS";
 
-/// What a rate is per, where a blank is before it or no word: `900 tok/s`, `4.8/s`.
+/// Denominators of rates, after a blank or without a word: `900 tok/s`, `4.8/s`.
 const PER: &str = "s sec second min minute h hr hour op ops it iter iteration step epoch sample token tok req request query \
                    call image img batch item frame run px";
 

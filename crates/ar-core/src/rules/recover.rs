@@ -152,7 +152,7 @@ impl JobState {
 pub struct EngineWord {
     /// Its state.
     pub state: JobState,
-    /// How often it was put back into the queue.
+    /// Number of times that it was requeued.
     pub restarts: u32,
 }
 
@@ -163,7 +163,7 @@ pub struct WrittenExit {
     pub by_signal: bool,
 }
 
-/// What is known of a job.
+/// The known state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownJob {
     /// The exit that it wrote, if any.
@@ -185,7 +185,7 @@ pub struct KnownJob {
     pub is_cancelled: bool,
 }
 
-/// What becomes of a job.
+/// The fate of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It goes on, or it is too early to say.
@@ -198,7 +198,7 @@ pub enum Fate {
     Ended(LossCause),
 }
 
-/// Why a job ended without an exit of its own that counts.
+/// The reason why a job has no exit that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LossCause {
     /// Its end was asked for here.
@@ -223,7 +223,7 @@ pub const CACHED: Duration = Duration::from_secs(60);
 /// The same on a file system of this host, where the job may still be ending.
 pub const NOT_CACHED: Duration = Duration::from_secs(5);
 
-/// How long a job that `ar` cancelled must be missing before it counts as ended.
+/// Time for which a cancelled job must be missing before it counts as ended.
 const CANCELLED: Duration = Duration::from_secs(10);
 
 /// Says what becomes of a job. The engine may not know it for `lost_after`, and what it wrote is seen here after `seen_after` at most.
@@ -289,7 +289,7 @@ pub fn next_pause(before: Option<Duration>, has_changed: bool) -> Duration {
     }
 }
 
-/// What a job takes beyond its run and the grace of it: its start on the node.
+/// Time for the start of a job on its node, beyond run and grace.
 pub const JOB_START: Duration = Duration::from_secs(60);
 
 /// The time limit in options of `sbatch`; `None` without one, or for one that is none, such as `UNLIMITED`. The last one counts.

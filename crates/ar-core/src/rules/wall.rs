@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// What a job may do with a path.
+/// A job's access to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
@@ -20,10 +20,10 @@ pub enum Access {
 pub struct Mount {
     /// The path, absolute and without links.
     pub path: PathBuf,
-    /// What is seen there, if it is not what is there.
+    /// The path that is mounted there, if another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<PathBuf>,
-    /// What the job may do with it.
+    /// The job's access.
     pub access: Access,
 }
 
@@ -72,9 +72,9 @@ pub struct JobPlaces {
     pub folder: PathBuf,
     /// Further folders of its own, such as that for its temporary files.
     pub scratch: Vec<PathBuf>,
-    /// What is `ar`'s in that folder, by name.
+    /// Names of `ar`'s own entries in that folder.
     pub own: Vec<String>,
-    /// What is protected in the tree, relative to it.
+    /// The protected paths of the tree, relative to it.
     pub protected: Vec<PathBuf>,
     /// The ledgers in the tree that it may not write, by name.
     pub ledgers: Vec<String>,
@@ -85,7 +85,7 @@ pub struct JobPlaces {
 /// Git's folder of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallMounts {
-    /// What is seen at `.git` in the tree: a folder, or a file that names it.
+    /// The path that is mounted at `.git` in the tree: a folder, or a file that names it.
     pub seen: PathBuf,
     /// Folders of the repository that are seen in it, each with its place there.
     pub shared: Vec<(PathBuf, PathBuf)>,
@@ -93,7 +93,7 @@ pub struct CallMounts {
     pub instead: Vec<(PathBuf, PathBuf)>,
 }
 
-/// What a job does in its tree, as far as its wall is concerned.
+/// The work of a job in its tree, as far as its wall is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WalledRole {
     /// It edits, and works with git: an agent.

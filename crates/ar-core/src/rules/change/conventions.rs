@@ -242,7 +242,7 @@ pub fn likeliest<'a>(names: impl Iterator<Item = &'a str>) -> Option<(&'a str, &
     ranked.min_by_key(|((rank, _), _)| *rank).map(|((_, why), name)| (name, why))
 }
 
-/// What the group of a pattern of `ar`'s own captures; an invalid one finds nothing.
+/// The captures of the group in one of `ar`'s own patterns.
 fn found(pattern: &str, text: &str) -> Vec<String> {
     let Ok(pattern) = Regex::new(pattern) else { return Vec::new() };
     pattern.captures_iter(text).filter_map(|found| Some(found.get(1)?.as_str().to_owned())).collect()

@@ -1,4 +1,4 @@
-//! What a change touches, and what touches it: scope, files, hazards, repeats. Nothing here has seen a number.
+//! The change itself: scope, files, hazards, repeats. Nothing here has seen a number.
 
 pub(super) mod agent_words;
 mod artifacts;

@@ -1,4 +1,4 @@
-//! What each kept change carries, and which of them may go: by fresh runs of the best experiment without them.
+//! Contributions of kept changes, and changes to drop, by fresh runs of the best experiment without them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::domain::{AblatedRun, AblationStep, Contribution, Direction, Experimen
 /// less than one standard deviation of a run: with at least this probability.
 const SURE: f64 = 0.8;
 
-/// What is to be measured.
+/// The terms of an ablation.
 #[derive(Debug, Clone, Copy)]
 pub struct AblationTerms<'a> {
     /// The metric's direction.
@@ -19,7 +19,7 @@ pub struct AblationTerms<'a> {
     pub keeps: &'a [ExperimentId],
     /// The runs of each tree.
     pub runs: u32,
-    /// Whether to drop what carries nothing.
+    /// True if changes without a contribution are dropped.
     pub drops: bool,
     /// A seed that no run of the session had, and neither has any larger one.
     pub first_seed: u64,
@@ -34,16 +34,16 @@ pub struct AblationTerms<'a> {
 pub struct AblatingRun {
     /// The changes that it lacks.
     pub without: Vec<ExperimentId>,
-    /// What it is for.
+    /// Its purpose.
     pub step: AblationStep,
     /// Its seed.
     pub seed: u64,
 }
 
-/// How far an ablation is.
+/// The progress of an ablation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AblationState {
-    /// What each change carries; empty while its runs are not complete.
+    /// The contributions of changes; empty while their runs are incomplete.
     pub kept: Vec<Contribution>,
     /// The changes that were dropped, in that order.
     pub dropped: Vec<ExperimentId>,
@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    /// What the best experiment loses without some changes that do not depend on each other.
+    /// The best experiment's loss without some independent changes.
     fn sum_of(worth: &'static [f64]) -> impl Fn(&[ExperimentId]) -> f64 {
         move |without| without.iter().map(|id| worth[id.number() as usize - 1]).sum()
     }

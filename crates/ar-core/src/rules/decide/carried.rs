@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::judge::Measured;
 use crate::domain::{FailureClass, list};
 
-/// How often a run is repeated without what earlier runs left: each repetition may find something else.
+/// Maximum number of repetitions without leftovers of earlier runs. Each may find others.
 pub const CARRIED_REPEATS: u32 = 5;
 
 /// Files in a folder by which it is an environment, a cache that can be rebuilt, or a repository.
@@ -45,7 +45,7 @@ impl Writer {
     }
 }
 
-/// What a run did to a file that was there before.
+/// The change by a run of a file that existed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// Its content is the same.
@@ -59,7 +59,7 @@ pub enum Change {
 /// An untracked file that was there before a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UntrackedFile {
-    /// Who wrote it.
+    /// Its writer.
     pub writer: Writer,
     /// True if the run read it.
     pub is_read: bool,
@@ -67,7 +67,7 @@ pub struct UntrackedFile {
     pub is_mapped: bool,
     /// True if the run wrote it anew before it read it.
     pub is_own: bool,
-    /// What the run did to it.
+    /// The run's change of it.
     pub change: Change,
     /// True if the run wrote something in its folder.
     pub is_folder_written: bool,
@@ -75,7 +75,7 @@ pub struct UntrackedFile {
     pub has_successor: bool,
 }
 
-/// What a file that was there before a run does to the run's number.
+/// The effect of an earlier file on a run's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
@@ -111,7 +111,7 @@ pub fn set_aside_for(file: &Path, older: impl Fn(&Path) -> bool) -> &Path {
     folders.into_iter().find(|folder| !older(folder)).unwrap_or(file)
 }
 
-/// What SQLite adds to the name of a database for the files beside it.
+/// Suffixes of the files that SQLite keeps beside a database.
 const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// A path, and those of the files that go with it if it is a database.
@@ -161,10 +161,10 @@ pub fn carried_clause(carried: &BTreeMap<PathBuf, Effect>) -> String {
     }
 }
 
-/// What was set aside for a repetition of a run, and what the run had given with it.
+/// Files set aside for a repetition of a run, and the earlier result with them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Without {
-    /// How often the run was repeated for it.
+    /// Number of repetitions for it.
     pub repeats: u32,
     /// The paths on which the run without them decides.
     pub tried: BTreeMap<PathBuf, Effect>,
@@ -199,7 +199,7 @@ impl Without {
     }
 }
 
-/// What becomes of a path that was set aside for a run.
+/// The fate of a path that was set aside for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CarriedFate {
     /// No run finds it.

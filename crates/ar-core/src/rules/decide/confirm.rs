@@ -14,7 +14,7 @@ pub const MIN_FRESH: usize = 2;
 /// The fresh runs of a kept experiment. None is kept with fewer, so its number always stands on as many.
 pub const MAX_FRESH: usize = 4;
 
-/// What a change has to reach.
+/// The bar for a change to be kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KeepBar {
     /// The metric's direction.
@@ -61,7 +61,7 @@ pub enum NextStep {
 /// A candidate against the incumbent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// How much better the candidate is, in the metric's unit; negative if it is worse.
+    /// The candidate's gain in the metric's unit.
     pub difference: f64,
     /// The standard error of the difference.
     pub error: f64,

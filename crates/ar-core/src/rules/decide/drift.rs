@@ -34,9 +34,9 @@ pub struct DriftCheck {
     pub id: ExperimentId,
     /// The seed, that of the recorded run that it repeats.
     pub seed: Option<u64>,
-    /// What it measured.
+    /// Its value.
     pub value: f64,
-    /// What the recorded run measured.
+    /// The recorded value.
     pub recorded: f64,
     /// Whether that run selected the experiment, so that it was probably lucky.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -53,7 +53,7 @@ pub struct DriftCheck {
     pub drift: Option<MetricDrift>,
 }
 
-/// What the newest rerun says.
+/// The conclusion from the newest rerun.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shift {
     /// Nothing, as nothing is known about the noise.
@@ -125,7 +125,7 @@ impl Checks {
         self.made.last().is_some_and(|check| check.after == next)
     }
 
-    /// What the reruns say with `newest`, which is not noted yet.
+    /// The conclusion from the reruns with `newest`, which is not noted yet.
     pub fn judge(&self, newest: &DriftCheck, direction: Direction, noise: Option<&Noise>) -> Shift {
         let all: Vec<&DriftCheck> = self.made.iter().chain([newest]).collect();
         shift(&all, direction, noise)
@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    /// What the last of these reruns says.
+    /// The conclusion from the last of these reruns.
     fn judged(checks: &[DriftCheck], noise: Option<&Noise>) -> Shift {
         shift(&checks.iter().collect::<Vec<_>>(), Direction::Lower, noise)
     }

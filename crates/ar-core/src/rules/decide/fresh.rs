@@ -11,7 +11,7 @@ use crate::domain::{
 };
 use crate::rules::history::{History, best_kept_of, best_of};
 
-/// How many runs of the baseline may fail before what is known of it has to do.
+/// Failures of baseline runs after which the known ones must suffice.
 const FAILED_SEEDS: u32 = 2;
 
 /// After how many keeps a command that gave the same number for every seed is looked at again.

@@ -38,11 +38,11 @@ pub struct Measured {
     pub disturbance: Disturbance,
     /// Other processes on its GPUs, where they taint the run.
     pub gpu_others: Vec<GpuOther>,
-    /// What makes its number false, or may: paths in the working tree that were there before.
+    /// Earlier paths in the working tree that make its number false or doubtful.
     pub carried: BTreeMap<PathBuf, Effect>,
     /// A possible cause of the failure other than the change.
     pub outside_cause: Option<String>,
-    /// Where it ran, if an engine chose that: host and GPUs.
+    /// Its host and GPUs, if an engine chose them.
     pub node: Option<Environment>,
     /// The models of its GPUs, where the baseline's were other ones.
     pub other_gpu: Option<OtherGpu>,
@@ -89,7 +89,7 @@ impl Measured {
         self.run.clone().map(|run| Run { value, digits, commit: commit.cloned(), ..run })
     }
 
-    /// What the run gave, where its number counts.
+    /// The run's result, if its number counts.
     pub fn result(&self, commit: &CommitId) -> Option<RunResult> {
         let number = self.value.clone().filter(|_| self.failure.is_none())?;
         let (metrics, units, memory_gb) = (self.metrics.clone(), self.units.clone(), self.memory_gb);

@@ -13,7 +13,7 @@ use crate::rules::history::{History, OtherBaseline};
 /// After how many runs in a row that crash the best experiment is run again: as many attempts as it takes the ladder to pivot.
 pub const CRASHES_TO_CHECK: u32 = 5;
 
-/// Why the best experiment is run once again.
+/// The reason for a rerun of the best experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckReason {
     /// So many changes crashed in a row: their cause may lie outside of them.

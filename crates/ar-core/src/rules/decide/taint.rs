@@ -28,7 +28,7 @@ pub struct GpuLook {
 /// another namespace, as it may in a container, or where the work is done by a process outside of the run's tree.
 #[derive(Debug, Default)]
 pub struct Company {
-    /// Who was beside the run at the last look.
+    /// The processes beside the run at the last look.
     before: Vec<(String, u32)>,
     others: Vec<GpuOther>,
 }

@@ -64,7 +64,7 @@ pub fn why_not_kept(record: &Record) -> Option<String> {
 /// repeatability limit of ISO 5725-6, which is 1.96 times the square root of 2.
 pub(crate) const LIMIT: f64 = 2.8;
 
-/// What another session measured of a commit that is its baseline.
+/// A baseline of another session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OtherBaseline {
     /// The session.
@@ -78,7 +78,7 @@ pub struct OtherBaseline {
 }
 
 impl OtherBaseline {
-    /// What the other session's baseline says.
+    /// Reads the other session's baseline.
     pub fn of(baseline: Record) -> OtherBaseline {
         OtherBaseline {
             tag: baseline.tag.to_string(),

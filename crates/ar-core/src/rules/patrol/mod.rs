@@ -1,4 +1,4 @@
-//! What guardians, `ar status` and `ar doctor` conclude from observations.
+//! Conclusions of guardians, `ar status` and `ar doctor` from observations.
 
 mod status;
 mod verdict;

@@ -76,7 +76,7 @@ pub struct OpenStatus {
     pub newest: Option<Number>,
     /// The number of fresh runs that it has while they decide on it; absent while a control is made.
     pub fresh: Option<u32>,
-    /// How often its run was repeated because another process was on its GPU.
+    /// Repetitions of its run because another process was on its GPU.
     pub tainted: u32,
     /// The seconds that its run or guard has been waiting in the queue of an engine.
     pub queued: Option<f64>,

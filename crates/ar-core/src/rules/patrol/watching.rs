@@ -214,7 +214,7 @@ fn is_best(record: &Record, history: &History) -> bool {
     before.filter_map(|other| other.metric.value).all(|other| record.metric.direction.better(value, other))
 }
 
-/// What the journal of a session says about the process that drives it.
+/// The journal's entry of the process that drives a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriverClaim<'a> {
     /// The host on which the session was opened last; absent in journals of an earlier `ar`.

@@ -1,4 +1,4 @@
-//! What a report says of a session: its summary, and what to doubt. Nothing here changes what the loop does.
+//! Reports on a session: summary and doubts. Nothing here changes what the loop does.
 
 pub(super) mod compare;
 mod doubts;

@@ -19,19 +19,19 @@ pub struct FileResult {
     pub tally: Tally,
 }
 
-/// What an agent expected of an experiment, and what came.
+/// An agent's expectation of an experiment, and the result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Expectation {
     /// The experiment.
     pub id: ExperimentId,
     /// Why it should work, in the agent's words.
     pub hypothesis: Option<String>,
-    /// What was expected, in the agent's words.
+    /// The expectation, in the agent's words.
     pub expected: Option<String>,
-    /// What became of it.
+    /// Its outcome.
     #[serde(serialize_with = "as_word")]
     pub outcome: CountedOutcome,
-    /// What was measured; absent without a valid value.
+    /// The value; absent without a valid one.
     pub value: Option<f64>,
     /// Its gain over the experiment that it had to beat; positive is better.
     pub gain: Option<f64>,
@@ -43,14 +43,14 @@ fn as_word<S: serde::Serializer>(ended: &CountedOutcome, serializer: S) -> Resul
     serializer.serialize_str(<&str>::from(ended))
 }
 
-/// What recurs in a session's experiments.
+/// Patterns in a session's experiments.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Patterns {
     /// The results by changed file, the largest gain first.
     pub files: Vec<FileResult>,
     /// The results by direction, the largest gain first; empty if no experiment names one.
     pub directions: Vec<DirectionResult>,
-    /// What was expected, in the order of recording.
+    /// The expectations, in the order of recording.
     pub hypotheses: Vec<Expectation>,
 }
 
@@ -144,7 +144,7 @@ pub fn by_direction(records: &[Record], kept: &[KeptStep], layout: Option<&Layou
     }
     let tallies = tally(records, &groups, names.len(), kept, layout);
     let found = names.into_iter().zip(tallies).map(|(direction, tally)| DirectionResult { direction, tally });
-    // What was never run says nothing of its direction.
+    // A change that never ran says nothing of its direction.
     let mut found: Vec<DirectionResult> = found.filter(|found| found.tally.tried > 0).collect();
     if found.iter().all(|found| found.direction.is_none()) {
         return Vec::new();
@@ -154,7 +154,7 @@ pub fn by_direction(records: &[Record], kept: &[KeptStep], layout: Option<&Layou
     found
 }
 
-/// How often something has to be tried without a keep to be said never to help. Own judgement: one or two failures are chance.
+/// Attempts without a keep after which something counts as never helping. Own judgement: one or two failures are chance.
 const TRIED_ENOUGH: u32 = 3;
 
 /// The results of some experiments.

@@ -99,7 +99,7 @@ pub struct Evidence<'a> {
     pub ledger: Option<&'a Path>,
     /// The records of a session; empty for a ledger.
     pub records: &'a [Record],
-    /// What else is known of a session.
+    /// Further facts of a session.
     pub facts: &'a SessionFacts,
     /// The experiments.
     pub points: &'a [Point],

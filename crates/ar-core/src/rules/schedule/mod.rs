@@ -1,4 +1,4 @@
-//! What runs next and where: slots, seats, GPUs, pauses, disk space.
+//! The next work and its place: slots, seats, GPUs, pauses, disk space.
 
 mod cadence;
 mod gpus;

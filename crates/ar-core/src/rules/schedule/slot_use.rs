@@ -16,7 +16,7 @@ pub struct Slots {
     /// The share of the time from the start of the first run to the end of the last in which a run was executed, over all
     /// slots; absent without runs.
     pub busy_share: Option<f64>,
-    /// How many seconds the median run waited in the queue of an engine; absent where none did.
+    /// Median wait in the queue of an engine, in seconds; absent where no run waited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued: Option<f64>,
 }

@@ -89,7 +89,7 @@ pub enum SlotWork {
 }
 
 impl SlotWork {
-    /// Why the incumbent is checked, if it is.
+    /// The reason for a check of the incumbent.
     pub fn check(&self) -> Option<CheckReason> {
         match self {
             SlotWork::Check(reason) => Some(*reason),

@@ -253,7 +253,7 @@ fn cut_off(line: &str, is_last: bool) -> Option<OutageKind> {
     is_cut_off.then_some(OutageKind::Offline)
 }
 
-/// What agents print of a request that was cut off, as [`lower_words`] returns it.
+/// Messages of agents about a request that was cut off, as [`lower_words`] returns them.
 const CUT_OFF: [&str; 3] = ["request timed out", "the socket connection was closed", "socket connection was closed"];
 
 /// The rest of such a line where it stands alone: Bun's advice is about its own `fetch`.
