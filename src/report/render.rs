@@ -290,7 +290,7 @@ pub(super) fn never_helped_section(report: &Report) -> Option<Section> {
     (!lines.is_empty()).then(|| Section::lines("what never helped", lines))
 }
 
-/// What the agents expected beside what came, the newest ones.
+/// The newest expectations of agents, with the results.
 pub(super) fn expected_section(report: &Report) -> Option<Section> {
     let all = &patterns(report)?.hypotheses;
     let earlier = all.len().saturating_sub(MOST_EXPECTED);
