@@ -16,9 +16,6 @@ use super::{
 const ROWS: usize = 3;
 const ROW: usize = 80;
 
-/// The repair of a session's folder that was deleted.
-const REBUILT: &str = "restored it from the records, without event logs and the logs of earlier runs";
-
 /// The party that is active while `ar` waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Actor {
@@ -114,13 +111,13 @@ pub enum Notice {
     #[error("found git settings changed {when}: {}; {effect}", few(keys).join(", "))]
     SettingsChanged { when: String, keys: Vec<String>, effect: &'static str },
     // The session's own files.
-    #[error("{} was deleted; {REBUILT}", .0.display())]
+    #[error("{} was deleted; restored it from the records, without event logs and the logs of earlier runs", .0.display())]
     FolderRestored(PathBuf),
     #[error("moved what replaced files that git reads to {}", list(.0))]
     GitFilesMoved(Vec<PathBuf>),
     #[error("restored .autoresearch, replaced while {who} active; see {}", found.display())]
     SessionsRestored { who: Actors, found: PathBuf },
-    #[error("the journal in {} was missing; {REBUILT}{}", folder.display(), after(SET_ASIDE, saved))]
+    #[error("the journal in {} was missing; rebuilt it from the records{}", folder.display(), after(SET_ASIDE, saved))]
     JournalRebuilt { folder: PathBuf, saved: String },
     #[error("continued the fetched session {tag} from its records{}", after(SET_ASIDE, saved))]
     FetchedContinued { tag: Tag, saved: String },
@@ -363,7 +360,7 @@ mod tests {
     fn what_there_is_nothing_to_say_of_has_no_words() {
         let folder = PathBuf::from("x");
         let rebuilt = |saved: &str| Notice::JournalRebuilt { folder: folder.clone(), saved: saved.into() }.to_string();
-        assert!(rebuilt("").ends_with("without event logs and the logs of earlier runs"));
+        assert_eq!(rebuilt(""), "the journal in x was missing; rebuilt it from the records");
         assert!(rebuilt("refs/y").ends_with("; a change that was set aside may be in refs/y"));
         let what = RowChanges { lost: 1, removed: vec!["r".into(); 4], reordered: true, foreign: 2 };
         assert_eq!(
