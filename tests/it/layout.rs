@@ -74,11 +74,14 @@ fn a_settings_file_asks_for_slots_of_new_sessions_only() {
 fn what_works_in_place_only_is_refused_with_slots() {
     let repo = training_repo();
     repo.write("train.sh", "echo val_bpb: 1\n");
-    says(&refused(&repo, 1, &["--slots", "2", "--adopt"]), &["--adopt works in place only", "ar idea add"]);
+    says(
+        &refused(&repo, 1, &["--slots", "2", "--adopt"]),
+        &["--adopt works in place only, not with slots", "ar idea add"],
+    );
     let tried = ["try", "-m", "x", "--slots", "2", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh"];
     let called = ar(&repo, tried).exits(1);
-    assert!(called.stderr.contains("`ar try` works in place only"), "{called:?}");
-    assert!(called.stderr.contains("ar idea add") && called.stderr.contains("--agent COMMAND"), "{called:?}");
+    let words = ["`ar try` works in place only, not with slots", "ar idea add", "ar run --tag t --agent COMMAND"];
+    says(&called, &words);
     assert!(!repo.file(".autoresearch").exists());
 }
 

@@ -45,11 +45,11 @@ pub enum LayoutError {
         hint = "ask for the same GPUs, as in `ar resume --sbatch \"--gres gpu:1 --constraint h100\"`, or start a new session"
     ))]
     OtherGpu { measured: String, given: String },
-    #[error("`ar try` works in place only, and session {0} has slots")]
+    #[error("`ar try` works in place only, not with slots")]
     Tried(Tag),
-    #[error("--adopt works in place only, and session {0} has slots")]
+    #[error("--adopt works in place only, not with slots")]
     #[strum(props(hint = "commit the change first, or omit --adopt and describe it with `ar idea add`"))]
-    Adopted(Tag),
+    Adopted,
     #[error("session {0} has slots, but its journal, which says how many, was lost")]
     Lost(Tag),
     #[error("{} is a working tree of ar's", .0.display())]
@@ -137,8 +137,8 @@ impl LayoutError {
                 format!("pass --slots {there}, choose more GPUs with --gpus, or lower --gpus-per-run")
             }
             LayoutError::Tried(tag) => format!(
-                "hand the change in as an idea with `ar idea add`, let an agent of the loop make it: `ar resume {tag} --agent \
-                    COMMAND`, or begin a session in place: `ar run --tag NAME --agent none`"
+                "hand the change in as an idea with `ar idea add`, let an agent of the loop make it: `ar run --tag {tag} \
+                    --agent COMMAND`, or begin a session in place: `ar run --tag NAME --agent none`"
             ),
             LayoutError::Lost(tag) => {
                 format!("pass them again: `ar resume {tag} --slots N`, with --gpus and --link as before")

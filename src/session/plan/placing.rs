@@ -72,7 +72,7 @@ impl Placing {
         let Some(mut layout) = layout else { return Ok(Placing::default()) };
         match drive {
             Drive::WorkingTree { .. } => return Err(LayoutError::Tried(tag.clone())),
-            Drive::Loop { adopt: true, .. } => return Err(LayoutError::Adopted(tag.clone())),
+            Drive::Loop { adopt: true, .. } => return Err(LayoutError::Adopted),
             Drive::Loop { adopt: false, .. } => {}
             // Nothing is run.
             Drive::Ending => return Ok(Placing { layout: Some(layout), ..Placing::default() }),
