@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use autoresearch::agent::{BUILT_IN_PROGRAM, Edit, MCP_FILE, NotOurs, Preset, Skill, mcp_entry, preset_names};
 use autoresearch::domain::{
-    Asked, Contract, Decide, Direction, Number, Prices, Setting, count_of, duration_text, few, list, nearest, settings,
-    shell_word,
+    Asked, COMPOSITE, Contract, Decide, Direction, MetricSource, MetricSpec, Number, Prices, Setting, count_of,
+    duration_text, few, list, nearest, settings, shell_word,
 };
 use autoresearch::fs::{create_folder, folder_of, read_regular, write_atomic};
 use autoresearch::git::Repo;
@@ -205,7 +205,12 @@ impl Suggestion {
             _ => return Ok(()),
         };
         let before = repo.working_tree.changes()?;
-        let (exit, log) = runtime()?.block_on(probe(repo.worktree(), &command))?;
+        // A number is read the same way in both directions.
+        let (direction, source) = (Direction::Lower, terms.source.unwrap_or_default());
+        let is_in_file = matches!(source, MetricSource::File { .. });
+        let metric = terms.metric.filter(|name| *name != COMPOSITE);
+        let metric = metric.map(|name| MetricSpec { name, direction, source });
+        let (exit, log) = runtime()?.block_on(probe(repo.worktree(), &command, metric.as_ref()))?;
         let left = repo.working_tree.changes()?.since(&before);
         if !left.is_empty() {
             let left = few(&left).join(", ");
@@ -224,10 +229,17 @@ impl Suggestion {
             false => format!(" and printed {}", count_of(log.metrics.len(), "number")),
         };
         output::line(&format!("`{command}` {ended}{printed}{last}"));
-        if !is_failed && !log.metrics.is_empty() {
+        if is_failed {
+            return Ok(());
+        }
+        let names: Vec<&str> = log.metrics.iter().map(|(name, _)| name.as_str()).collect();
+        if !names.is_empty() {
             output::text(&directions(&log.metrics).render(Format::Table, output::width()));
-            let names: Vec<&str> = log.metrics.iter().map(|(name, _)| name.as_str()).collect();
-            self.choose(asked.metric.as_deref(), &names, exit.timed_out);
+        }
+        match log.instead.filter(|_| is_in_file) {
+            Some(instead) => output::note(&instead),
+            None if names.is_empty() => {}
+            None => self.choose(asked.metric.as_deref(), &names, exit.timed_out),
         }
         Ok(())
     }

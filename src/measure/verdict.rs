@@ -212,6 +212,18 @@ impl LogSummary {
         self.found = number.map(MetricMention::Number).or_else(without);
     }
 
+    /// Makes the numbers say of a metric what its file has, or why it has none, whatever the log prints under that name.
+    pub fn put_found(&mut self, name: &str, found: Result<MetricMention, String>) {
+        let number = match found {
+            Ok(found) => found.named(name, None).number(),
+            Err(instead) => {
+                self.instead = Some(instead);
+                None
+            }
+        };
+        self.put(name, number);
+    }
+
     /// Makes the numbers say this of a name.
     fn put(&mut self, name: &str, number: Option<Number>) {
         let known = self.metrics.iter().position(|(known, _)| known == name);

@@ -307,6 +307,14 @@ fn init_lists_the_numbers_of_a_run_and_reads_names_in_scripts() {
     assert!(said.contains("the run printed no val_bbp; did you mean `val_bpb`?"), "{said}");
     assert!(said.contains("the command left changes: a, b; undo them"), "{said}");
     repo.rm("ar.toml");
+    // A number is read where a run's is.
+    let command = "echo fold 2 val_acc: 0.9; echo \"{\\\"val_acc\\\": 0.75}\" > a";
+    let probe = ["init", "--probe", "--metric", "val_acc", "--higher", "--cmd"];
+    let said = ar(&repo, [&probe[..], &[command, "--metric-file", "a:/val_acc"]].concat()).ok();
+    assert!(said.stdout.contains("\nval_acc   0.75  higher"), "{said:?}");
+    let said = ar(&repo, [&probe[..], &[command, "--metric-file", "c:/val_acc"]].concat()).ok();
+    assert!(said.stderr.contains("the metric file c does not exist"), "{said:?}");
+    repo.rm("ar.toml");
     assert!(ar(&repo, ["init", "--probe"]).exits(2).stderr.contains("hint: pass --cmd COMMAND"));
 }
 

@@ -312,7 +312,7 @@ pub(crate) fn metric_file_stamp(contract: &Contract, root: &Path) -> Option<Stri
 
 /// The number in a file, if this run wrote the file: with the stamp from before the run, it belongs to an earlier one. Else a
 /// clause that says what is wrong with the file, which the user named by `path`. If the run was cut off, so may be the last line.
-fn read_metric_file(
+pub(crate) fn read_metric_file(
     file: &Path,
     path: &Path,
     pointer: &str,

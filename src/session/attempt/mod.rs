@@ -23,7 +23,7 @@ pub(crate) use left_over::{
 };
 pub(crate) use lifecycle::{Attempt, Attempted};
 pub(crate) use line::{Chains, close_trials, discard, find_attempt, open_attempt, open_trial, settle_line};
-pub(crate) use measuring::{FinishedRun, MeasuringRun, metric_file_stamp};
+pub(crate) use measuring::{FinishedRun, MeasuringRun, metric_file_stamp, read_metric_file};
 pub(crate) use proposing::{Called, ask_for_text, call_again, propose, text_due};
 pub(crate) use reviewing::{ReviewCall, review, review_tree, to_review};
 pub(crate) use reworking::make_fresh;

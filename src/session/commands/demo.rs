@@ -10,8 +10,9 @@ use crate::exec::{Executor, Exit, Job};
 use crate::git::Repo;
 use crate::measure::LogSummary;
 use crate::score::{ARTIFACT, SOURCES, TERMS_FILE, artifact_template, program_template, terms_template};
+use crate::session::attempt::read_metric_file;
 use crate::session::errors::{CommandRole, SessionError};
-use crate::session::files::{PROGRAM, check_command, read_log};
+use crate::session::files::{PROGRAM, check_command, last_changed, newest_file, read_log, stamp};
 use crate::session::research::RESEARCH_THRESHOLD;
 
 /// The metric that the example lowers.
@@ -123,12 +124,17 @@ pub fn demo_terms() -> Asked {
 /// Time limit of the run.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs a command once in the working tree at `root`, for a minute at most. Returns its end and the summary of its log.
+/// Runs a command once in the working tree at `root`, for a minute at most. Returns its end and the summary of its log, in
+/// which the `metric`, if it is known, is read as from a run.
 ///
 /// # Errors
 ///
 /// The command cannot be started, or its log cannot be read.
-pub async fn probe(root: &Path, command: &str) -> Result<(Exit, LogSummary), SessionError> {
+pub async fn probe(
+    root: &Path,
+    command: &str,
+    metric: Option<&MetricSpec>,
+) -> Result<(Exit, LogSummary), SessionError> {
     check_command(CommandRole::Command, command, root)?;
     let folder = tempfile::Builder::new().prefix("ar-probe-").tempdir().map_err(|source| SessionError::Io {
         action: "make",
@@ -147,8 +153,19 @@ pub async fn probe(root: &Path, command: &str) -> Result<(Exit, LogSummary), Ses
         tied: true,
         ..Job::default()
     };
+    let place = metric.and_then(|metric| match &metric.source {
+        MetricSource::File { path, pointer } => Some((path, pointer, &metric.name)),
+        MetricSource::Log | MetricSource::Regex(_) => None,
+    });
+    let before = place.and_then(|(path, ..)| stamp(&last_changed(root, path)));
     let exit = Executor::local().start(&job)?.wait().await?;
     // The log is read for all names.
     let any = MetricSpec { name: "metric".to_owned(), direction: Direction::Lower, source: MetricSource::Log };
-    Ok((exit, read_log(&log, &any, None)?))
+    let mut summary = read_log(&log, metric.unwrap_or(&any), None)?;
+    if let Some((path, pointer, name)) = place {
+        let (before, is_cut) = (before.as_deref(), exit.exit != Some(0));
+        let file = newest_file(root, path, before);
+        summary.put_found(name, read_metric_file(&file, path, pointer, name, before, is_cut));
+    }
+    Ok((exit, summary))
 }
