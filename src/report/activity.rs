@@ -130,7 +130,10 @@ impl SessionStatus {
         let (queued, going): (Vec<_>, Vec<_>) = running.iter().partition(|open| open.queued.is_some());
         let clause = match self.activity {
             Activity::RunningAlone => format!("idle; still going: {}", runs(&running)),
-            Activity::RunOver => format!("idle; finished and not recorded yet: {}", runs(&running)),
+            Activity::RunOver => {
+                let finished = meant(&|open| open.is_running() || open.phase == Phase::Recording);
+                format!("idle; finished and not recorded yet: {}", runs(&finished))
+            }
             // A run for winners that is over is asked for again if it is needed.
             Activity::Left | Activity::Idle => {
                 format!("idle; left unfinished: {}", runs(&meant(&|open| open.trial.is_none() || open.is_running())))
@@ -431,6 +434,18 @@ what to type next
         let shown = render_status(&[status], Format::Table, Some(80));
         assert!(shown.contains("\nslot 0   7  queued "), "{shown}");
         assert!(shown.contains("\nslot 2   8  running"), "{shown}");
+    }
+
+    #[test]
+    fn a_run_that_is_over_is_named_in_whatever_step_it_is() {
+        for phase in [Phase::Running, Phase::Guarding, Phase::Confirming, Phase::Recording] {
+            let attempts = vec![open(4, Phase::Waiting, "larger batch"), open(7, phase, "halve the batch")];
+            let status = SessionStatus { activity: Activity::RunOver, owner: None, attempts, ..night() };
+            assert_eq!(status.doing(), "idle; finished and not recorded yet: experiment 7", "{phase}");
+        }
+        let attempts = vec![open(4, Phase::Waiting, "larger batch"), open(7, Phase::Confirming, "halve the batch")];
+        let status = SessionStatus { activity: Activity::Confirming, attempts, ..night() };
+        assert_eq!(status.doing(), "running experiment 7");
     }
 
     #[test]

@@ -107,9 +107,9 @@ impl OpenStatus {
         self.phase == Phase::Proposing && self.seat.is_none()
     }
 
-    /// Returns whether its run or guards are active.
+    /// Returns whether it has a run or guards, which are active or have ended since somebody last looked.
     pub fn is_running(&self) -> bool {
-        matches!(self.phase, Phase::Running | Phase::Guarding)
+        matches!(self.phase, Phase::Running | Phase::Guarding | Phase::Confirming)
     }
 }
 
