@@ -52,6 +52,11 @@ impl KnownFile {
         KnownFile { stamp: FileStamp::of(path), content: read_at_most(path, LARGEST).ok() }
     }
 
+    /// Returns whether there was a file whose content is not known.
+    fn is_unread(&self) -> bool {
+        self.stamp.is_some() && self.content.is_none()
+    }
+
     /// Returns whether `path` is a file with the known content.
     fn is_at(&self, path: &Path) -> bool {
         let Some(content) = &self.content else { return false };
@@ -110,8 +115,7 @@ impl KnownFiles {
     ) -> Result<Vec<(PathBuf, Option<PathBuf>)>, StateError> {
         let mut restored = Vec::new();
         for (path, known) in self.0.iter_mut().filter(|(path, _)| meant(path)) {
-            let is_unknown = known.stamp.is_some() && known.content.is_none();
-            if is_unknown || FileStamp::of(path) == known.stamp {
+            if known.is_unread() || FileStamp::of(path) == known.stamp {
                 continue;
             }
             if !known.is_at(path) {
@@ -121,6 +125,21 @@ impl KnownFiles {
         }
         Ok(restored)
     }
+
+    /// Returns the files of unknown content that changed since they were learned, or since they were last returned.
+    fn changed_unread(&mut self) -> Vec<PathBuf> {
+        let unread = self.0.iter_mut().filter(|(_, known)| known.is_unread());
+        changed(unread.map(|(path, known)| (path, &mut known.stamp)))
+    }
+}
+
+/// Returns the files that no longer have their stamps, and gives them the present ones.
+fn changed<'a>(stamps: impl Iterator<Item = (&'a PathBuf, &'a mut Option<FileStamp>)>) -> Vec<PathBuf> {
+    let is_changed = |(path, stamp): (&PathBuf, &mut Option<FileStamp>)| {
+        let now = FileStamp::of(path);
+        (std::mem::replace(stamp, now) != now).then(|| path.clone())
+    };
+    stamps.filter_map(is_changed).collect()
 }
 
 impl Expected {
@@ -154,14 +173,12 @@ impl Expected {
 
     /// Returns the memory files and event logs that changed since the watch began, or since they were last returned.
     pub(crate) fn changed_memory(&mut self) -> Vec<PathBuf> {
-        let mut changed = Vec::new();
-        for (path, stamp) in self.memory.iter_mut().filter(|_| self.watch.is_some()) {
-            let now = FileStamp::of(path);
-            if std::mem::replace(stamp, now) != now {
-                changed.push(path.clone());
-            }
-        }
-        changed
+        if self.watch.is_some() { changed(self.memory.iter_mut()) } else { Vec::new() }
+    }
+
+    /// Returns the state files and git's files that changed likewise and are too large to be put back.
+    pub(crate) fn changed_large(&mut self) -> Vec<PathBuf> {
+        if self.watch.is_some() { self.files.changed_unread() } else { Vec::new() }
     }
 
     /// Returns the active actors.
@@ -211,6 +228,24 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
+
+    #[test]
+    fn a_file_that_is_too_large_to_put_back_is_named_once_when_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (large, small) = (folder.path().join("large"), folder.path().join("small"));
+        let size = usize::try_from(LARGEST).unwrap() + 1;
+        fs::write(&large, vec![b'a'; size]).unwrap();
+        fs::write(&small, "a").unwrap();
+        let mut known = KnownFiles::default();
+        known.learn([large.clone(), small.clone(), folder.path().join("none")]);
+        assert!(known.changed_unread().is_empty());
+        fs::write(&large, vec![b'b'; size + 1]).unwrap();
+        fs::write(&small, "ab").unwrap();
+        assert_eq!(known.restore(|_| true).unwrap().len(), 1, "the small one");
+        assert_eq!((known.changed_unread(), known.changed_unread()), (vec![large.clone()], vec![]));
+        fs::remove_file(&large).unwrap();
+        assert_eq!((known.changed_unread(), known.changed_unread()), (vec![large], vec![]));
+    }
 
     #[test]
     fn what_is_put_in_the_place_of_a_file_is_kept_beside_it() {

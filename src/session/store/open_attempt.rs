@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::requests::note_changed;
 use super::writer::Store;
 use crate::agent::task_spec;
 use crate::crash;
@@ -289,6 +290,8 @@ impl Store {
         if self.expected.watch.is_some() || self.repo.refs.torn_head().is_some() {
             self.expected.restore_git_files(&self.repo, &mut self.notices)?;
         }
+        let large = self.expected.changed_large();
+        note_changed("files too large to restore were changed", &self.expected.actors(), large, &mut self.notices);
         let was_deleted = !self.folder.is_whole(&self.lock);
         if was_deleted {
             let mut tries = 1;
