@@ -21,7 +21,9 @@ use crate::fs::{create_folder, failed, is_disk_full, lock_within, read_regular, 
 use crate::git::{Head, Repo};
 use crate::measure::plain_text;
 use crate::rules::{GuardianAction, Health, OtherHost, PatrolFacts, PatrolVerdict, SessionDriver, Thresholds, patrol};
-use crate::session::{SessionError, has_user_commits, journal_of_remains, opened_elsewhere, session_tags};
+use crate::session::{
+    SessionError, has_user_commits, journal_of_remains, opened_elsewhere, read_history, session_tags,
+};
 use crate::state::{
     EscalationFiles, GuardianFiles, GuardianLine, Journal, Register, Registered, SessionFolder, StateError,
     guardian_folder,
@@ -226,7 +228,7 @@ fn look(
     let journal = match journal {
         Some(journal) => journal,
         None if owner.is_some() => return Ok(None),
-        None => journal_of_remains(&repo, &folder, &contract, now)?,
+        None => journal_of_remains(&repo, &folder, Some(&contract), &read_history(&repo, tag)?, now)?,
     };
     let presence = &journal.presence;
     let driver = presence.driver().unwrap_or(SessionDriver::Loop);

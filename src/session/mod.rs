@@ -27,19 +27,17 @@ pub use errors::{
     AxesError, BranchError, CommandRole, ErrorKind, FailedBaseline, KeepsError, LayoutError, MessageError, NoAgent,
     ResearchError, ScoreError, SessionError, TryError, VerifyError,
 };
-pub(crate) use files::opened_elsewhere;
 pub use files::{
     Choice, Chosen, Conventions, PROGRAM, SEED_LINE, SETTINGS_FILE, await_other_host, choose_session, exclude_pattern,
     find_session, installed_agents, is_behind_wall, names_seed, no_session, read_log, refuse_tracked, session_tags,
     suggested_by_scripts,
 };
+pub(crate) use files::{opened_elsewhere, read_history};
 pub(crate) use plan::has_user_commits;
 pub use plan::{Drive, LoopWish, Plan, Wanted, outer_agent, session_checked_out};
 pub use research::{ComparedState, RESEARCH_THRESHOLD, Scored, ScoredOf, ask_subtopics, score};
 pub use run_loop::{Session, Tried, open_again, review_keeps};
-pub use store::{
-    AGENT as AGENT_JOB, Interrupt, Interrupts, Told, drop_message, journal_of_remains, open_backlog, tell,
-    waiting_messages,
-};
+pub(crate) use store::journal_of_remains;
+pub use store::{AGENT as AGENT_JOB, Interrupt, Interrupts, Told, drop_message, open_backlog, tell, waiting_messages};
 pub use view::{SavedArtifacts, SessionView, rating};
 pub use wait::{Driven, Observer, Resumed, hear_guardians};

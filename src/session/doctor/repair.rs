@@ -14,7 +14,7 @@ use crate::fs::{copy_beside, read_regular};
 use crate::git::{BrokenRef, LockOwner, Repo};
 use crate::session::errors::SessionError;
 use crate::session::files::{SessionRefs, exclude_own, refuse_elsewhere, remove_file};
-use crate::session::store::{AGENT, Remains, rebuilt_journal};
+use crate::session::store::{AGENT, journal_of_remains};
 use crate::session::wait::guardian_lines;
 use crate::state::{EventLog, Journal, Memory, PROGRESS, SessionFolder, drop_damaged_lines, lock_all, refuse_held};
 
@@ -86,7 +86,7 @@ impl Repairs<'_> {
 
     /// Does a repair of a session; returns a sentence.
     fn apply(&self, facts: &Facts, repair: Repair) -> Result<String, SessionError> {
-        let (repo, state, now) = (self.repo, facts.folder.state(), self.clock.now());
+        let (repo, state) = (self.repo, facts.folder.state());
         Ok(match repair {
             Repair::Ref { broken, object } => {
                 let copy = repo.refs.repair_ref(&broken, &object)?;
@@ -111,11 +111,10 @@ impl Repairs<'_> {
             Repair::Journal => {
                 let path = state.join(PROGRESS);
                 let kept = keep(&path, ".damaged")?;
-                let tip = repo.refs.branch(&facts.tag.branch_ref())?;
-                let (contract, end) = (facts.terms(), EventLog::new(&facts.folder.logs()).last_end());
-                let remains = Remains { contract: contract.as_ref(), end, worktree: repo.worktree() };
-                let rebuilt = rebuilt_journal(facts.history(), &remains, tip.as_ref(), now);
-                Journal { guardian_lines: guardian_lines(repo, &facts.tag), ..rebuilt }.write(&state, now)?;
+                let rebuilt =
+                    journal_of_remains(repo, &facts.folder, facts.terms().as_ref(), facts.history(), self.clock.now())?;
+                let last_seen = rebuilt.presence.last_seen();
+                Journal { guardian_lines: guardian_lines(repo, &facts.tag), ..rebuilt }.write(&state, last_seen)?;
                 format!("wrote {} from the records, with no experiment open{kept}", path.display())
             }
             Repair::Memory(path) if path.starts_with(facts.folder.logs()) => {

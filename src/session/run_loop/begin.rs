@@ -31,14 +31,14 @@ use crate::session::files::{
 use crate::session::plan::{Drive, Plan, Surveyed, entered_night, leave_former_branch};
 use crate::session::store::open_attempt::contradiction;
 use crate::session::store::{
-    Expected, Interrupts, JournalFile, Notices, RUN, ReceivedMessages, Remains, Store, draft_of, guard_name,
-    is_being_replaced, rebuilt_journal, run_name, trouble_text,
+    Expected, Interrupts, JournalFile, Notices, RUN, ReceivedMessages, Store, draft_of, guard_name, is_being_replaced,
+    journal_of_remains, run_name, trouble_text,
 };
 use crate::session::tree::{SETTINGS_BEFORE, SlotSetup};
 use crate::session::wait::{Alerted, Deadline, WaitEnd, guardian_lines, interval_of, report_unopened};
 use crate::state::{
-    Aside, CARRIED, EventLog, Journal, Memory, OpenAttempt, OpenExperiment, OpenRun, Opener, OwnerLock, PROTECTED,
-    SEE_DOCTOR, SESSIONS_FOLDER, UNTRACKED, read_json,
+    Aside, CARRIED, Journal, Memory, OpenAttempt, OpenExperiment, OpenRun, Opener, OwnerLock, PROTECTED, SEE_DOCTOR,
+    SESSIONS_FOLDER, UNTRACKED, read_json,
 };
 
 impl Session<'_> {
@@ -523,11 +523,8 @@ impl OpenedRecords {
 /// Makes the journal of a new session, or rebuilds a lost one from what remains of its session.
 fn made_journal(plan: &Plan, history: &History) -> Result<Journal, SessionError> {
     let Plan { repo, folder, contract, clock, .. } = plan;
-    let tip = repo.refs.branch(&contract.tag.branch_ref())?;
     let made = if plan.continued {
-        let (end, worktree) = (EventLog::new(&folder.logs()).last_end(), repo.worktree());
-        let remains = Remains { contract: Some(contract), end, worktree };
-        rebuilt_journal(history, &remains, tip.as_ref(), clock.now())
+        journal_of_remains(repo, folder, Some(contract), history, clock.now())?
     } else {
         Journal::new(repo.worktree(), clock.now())
     };

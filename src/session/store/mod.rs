@@ -14,10 +14,9 @@ pub(crate) use jobs::{
     job_place, last_failed_log, listen, own_names, run_name, run_variables, watch_programs, watch_programs_until,
     writes_log,
 };
-pub use open_attempt::journal_of_remains;
 pub(crate) use open_attempt::{
-    Remains, Texts, add_said, commit_of, describe, draft_of, first_fresh_seed, is_being_replaced, read_tag,
-    rebuilt_journal, record_verified, trouble_text, write_tag,
+    Texts, add_said, commit_of, describe, draft_of, first_fresh_seed, is_being_replaced, journal_of_remains, read_tag,
+    record_verified, trouble_text, write_tag,
 };
 pub use requests::{Interrupt, Interrupts, Told, drop_message, tell, waiting_messages};
 pub(crate) use requests::{

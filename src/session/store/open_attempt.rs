@@ -5,7 +5,6 @@
 //! `git clean -fdx`, `git stash --all` or `rm -rf .autoresearch` are things that agents and training scripts do. All
 //! that was there is in the refs and in this process, except for event logs and the logs of runs.
 
-use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -25,9 +24,9 @@ use crate::git::{Proposal as Change, Repo};
 use crate::ledger::LedgerFile;
 use crate::rules::{Expenses, History, LadderState, OpenTrouble, Sample, has_words, judge_open, judge_pair};
 use crate::session::errors::{SessionError, VerifyError};
-use crate::session::files::{Others, exclude_own, other_records, read_history, read_messages, session_tags};
+use crate::session::files::{Others, exclude_own, other_records, read_messages, session_tags};
 use crate::state::{
-    CARRIED, Calls, EventLog, Journal, LoggedEnd, Memory, OpenAttempt, OpenExperiment, PROTECTED, Pauses, Presence,
+    CARRIED, Calls, EventLog, Journal, Memory, OpenAttempt, OpenExperiment, PROTECTED, Pauses, Presence,
     Results, SessionFolder, UNTRACKED,
 };
 
@@ -200,44 +199,25 @@ const TRIES: u32 = 5;
 /// Pause before the next try.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Evidence about a session without a journal, apart from its records and its branch.
-pub(crate) struct Remains<'a> {
-    pub(crate) contract: Option<&'a Contract>,
-    /// The last start or end in its log.
-    pub(crate) end: Option<LoggedEnd>,
-    pub(crate) worktree: &'a Path,
-}
-
-/// Rebuilds the journal of a session that a patrol looks at, and writes nothing.
+/// Rebuilds the journal of a session that has none any more, as far as its records and its log tell, and writes nothing. No
+/// experiment is open, unless the branch is at the last one, which was not kept: then that one is recorded and not settled.
+/// The session was last seen at the last sign of life in its log, else at the end of its last experiment, else `now`.
 ///
 /// # Errors
 ///
-/// Records or branch cannot be read.
-pub fn journal_of_remains(
+/// The branch cannot be read.
+pub(crate) fn journal_of_remains(
     repo: &Repo,
     folder: &SessionFolder,
-    contract: &Contract,
+    contract: Option<&Contract>,
+    history: &History,
     now: Timestamp,
 ) -> Result<Journal, SessionError> {
-    let (history, log) = (read_history(repo, folder.tag())?, EventLog::new(&folder.logs()));
+    let (records, log) = (history.records(), EventLog::new(&folder.logs()));
     let tip = repo.refs.branch(&folder.tag().branch_ref())?;
-    let remains = Remains { contract: Some(contract), end: log.last_end(), worktree: repo.worktree() };
-    let recorded = history.records().iter().map(|record| record.finished).max();
-    let last_seen = log.last_seen().or(recorded).unwrap_or(now);
-    Ok(rebuilt_journal(&history, &remains, tip.as_ref(), last_seen))
-}
-
-/// The journal of a session that has none any more, as far as its records and its log tell. No experiment is open, unless the
-/// branch is at the `tip` of the last one, which was not kept: then that one is recorded and not settled.
-pub(crate) fn rebuilt_journal(
-    history: &History,
-    remains: &Remains<'_>,
-    tip: Option<&CommitId>,
-    now: Timestamp,
-) -> Journal {
-    let Remains { contract, end, worktree } = *remains;
-    let records = history.records();
-    let last = records.last().filter(|last| last.outcome != Outcome::Keep && Some(&last.commit) == tip);
+    let finished = records.iter().map(|record| record.finished).max();
+    let last_seen = log.last_seen().or(finished).unwrap_or(now);
+    let last = records.last().filter(|last| last.outcome != Outcome::Keep && Some(&last.commit) == tip.as_ref());
     let settled = History::new(records[..records.len() - usize::from(last.is_some())].to_vec());
     let findings = settled.records().iter().map(|record| record.findings().len()).sum::<usize>();
     let is_by_hand = match records.last().filter(|last| !last.id.is_baseline()) {
@@ -245,16 +225,16 @@ pub(crate) fn rebuilt_journal(
         None => contract.is_some_and(|contract| contract.agent.is_none()),
     };
     let journal = Journal {
-        presence: Presence::rebuilt(end, is_by_hand, now),
+        presence: Presence::rebuilt(log.last_end(), is_by_hand, last_seen),
         calls: Calls::of_experiments(history.experiments()),
-        results: Results::of_records(findings, records.iter().map(|record| record.finished).max()),
+        results: Results::of_records(findings, finished),
         expenses: Expenses::of_records(&settled),
         layout: history.layout().cloned(),
         ladder: LadderState::of_records(contract, &settled),
         pauses: Pauses::of_records(history),
-        ..Journal::new(worktree, now)
+        ..Journal::new(repo.worktree(), last_seen)
     };
-    let Some(last) = last else { return journal };
+    let Some(last) = last else { return Ok(journal) };
     let open = OpenExperiment {
         commit: Some(last.commit.clone()),
         description: last.description.clone(),
@@ -262,7 +242,7 @@ pub(crate) fn rebuilt_journal(
         recording: vec![last.clone()],
         ..OpenExperiment::new(last.id, last.base.clone(), last.started)
     };
-    Journal { attempts: vec![OpenAttempt::new(Phase::Settling, open)], ..journal }
+    Ok(Journal { attempts: vec![OpenAttempt::new(Phase::Settling, open)], ..journal })
 }
 
 impl Store {

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::session::{assert_healthy, cut, doctor, edit, go_on, object, outcome, session, state};
-use crate::support::{TestRepo, ar};
+use crate::support::{Called, TestRepo, ar, ar_command};
 
 /// How a session is broken.
 type Damage = fn(&TestRepo);
@@ -182,6 +182,18 @@ fn every_damage_is_found_mended_and_found_no_more() {
         assert_healthy(repo, "going on");
     }
     assert_eq!((outcome(&repo), iterations(&repo)), (outcome(&twin), iterations(&twin)));
+}
+
+#[test]
+fn a_session_whose_journal_is_made_again_was_last_seen_when_its_log_was_written() {
+    let repo = session();
+    let log = repo.read(".autoresearch/t/logs/work.jsonl");
+    let last: Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+    repo.rm(state("progress.json"));
+    let mut later = ar_command(&repo, &repo.path(), ["doctor", "--repair"]);
+    Called::from(later.env("AR_CLOCK", "2026-11-22T22:00:00Z").output().unwrap()).ok();
+    let journal: Value = serde_json::from_str(&repo.read(state("progress.json"))).unwrap();
+    assert_eq!(journal["last_seen"], last["ts"]);
 }
 
 #[test]
