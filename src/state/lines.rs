@@ -104,11 +104,6 @@ pub struct RepairedLines {
     pub copy: Option<PathBuf>,
 }
 
-/// Removes the lines of a file that are not JSON. Returns the file as it was found, if there were any.
-pub fn drop_damaged_lines(path: &Path) -> Result<Option<PathBuf>, StateError> {
-    Ok(repair(path, b"", |line| Ok(serde_json::from_slice::<Value>(line).ok()))?.copy)
-}
-
 /// Removes the lines of a file that `parse` refuses, and restores those of a `known` content that are missing, before all
 /// that was added since. What it held is kept beside it.
 pub(super) fn repair<T>(

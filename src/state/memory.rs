@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -73,6 +74,25 @@ struct FindingLine {
     finding: String,
 }
 
+/// The lines of a memory file that the records tell. Each experiment counts as one iteration.
+fn lines_of(path: &Path, records: &[Record]) -> Vec<Value> {
+    let experiments = records.iter().filter(|record| !record.id.is_baseline());
+    let findings = |record: &Record| -> Vec<Value> {
+        let line = |finding| json!(FindingLine { ts: record.finished, experiment: record.id, finding });
+        record.findings().into_iter().map(line).collect()
+    };
+    let mut stale_count = 0;
+    let iteration = |(iteration, record): (u32, &Record)| {
+        stale_count = if record.outcome == Outcome::Keep { 0 } else { stale_count + 1 };
+        json!(Iteration::of(record, iteration, stale_count))
+    };
+    match path.file_name().and_then(OsStr::to_str) {
+        Some(FINDINGS) => experiments.flat_map(findings).collect(),
+        Some(ITERATIONS) => (1..).zip(experiments).map(iteration).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// The memory files of one session.
 #[derive(Debug, Clone)]
 pub struct Memory {
@@ -85,25 +105,28 @@ impl Memory {
         Memory { folder: folder.to_owned() }
     }
 
-    /// Creates missing files from the session's records. Agent calls without changes have no record, so each experiment
-    /// counts as one iteration.
+    /// Creates missing files from the session's records. Agent calls without changes have no record.
     pub fn create(&self, records: &[Record]) -> Result<(), StateError> {
-        let experiments = || records.iter().filter(|record| !record.id.is_baseline());
         let missing = |name: &str| Some(self.folder.join(name)).filter(|path| !path.exists());
-        if let Some(path) = missing(FINDINGS) {
-            let line = |record: &Record, finding| FindingLine { ts: record.finished, experiment: record.id, finding };
-            let of = |record| Record::findings(record).into_iter().map(move |finding| line(record, finding));
-            lines::replace(&path, &experiments().flat_map(of).collect::<Vec<_>>())?;
-        }
-        if let Some(path) = missing(ITERATIONS) {
-            let mut stale_count = 0;
-            let iterations = (1u32..).zip(experiments()).map(|(iteration, record)| {
-                stale_count = if record.outcome == Outcome::Keep { 0 } else { stale_count + 1 };
-                Iteration::of(record, iteration, stale_count)
-            });
-            lines::replace(&path, &iterations.collect::<Vec<_>>())?;
+        for path in [FINDINGS, ITERATIONS].into_iter().filter_map(missing) {
+            lines::replace(&path, &lines_of(&path, records))?;
         }
         if missing(DIRECTIONS).is_some() { self.write_directions(records) } else { Ok(()) }
+    }
+
+    /// Removes the lines of a log that are not JSON. Adds those that the records tell and a memory file lacks. Returns the
+    /// file as it was found, if there were damaged lines.
+    pub fn repair(&self, path: &Path, records: &[Record]) -> Result<Option<PathBuf>, StateError> {
+        let parse = |line: &[u8]| Ok(serde_json::from_slice::<Value>(line).ok());
+        let RepairedLines { content, copy, .. } = lines::repair(path, b"", parse)?;
+        let (found, _) = lines::valid(&content, parse)?;
+        let is_same = |one: &Value, other: &Value| ["experiment", "finding"].iter().all(|key| one[key] == other[key]);
+        for line in lines_of(path, records) {
+            if !found.iter().any(|known| is_same(known, &line)) {
+                lines::add(path, &line)?;
+            }
+        }
+        Ok(copy)
     }
 
     /// Adds a line to the log of iterations unless its last line has the same iteration and experiment.
@@ -339,6 +362,34 @@ mod tests {
         assert_eq!(text("findings.jsonl").lines().count(), 3);
         let tried: Value = serde_json::from_str(&text("directions_tried.json")).unwrap();
         assert_eq!(tried["directions"], json!([{"direction": "warmup", "experiments": [1, 2]}]));
+    }
+
+    #[test]
+    fn a_torn_file_keeps_its_lines_and_gets_back_those_of_records() {
+        let folder = tempfile::tempdir().unwrap();
+        let (memory, path) = (Memory::new(folder.path()), |name: &str| folder.path().join(name));
+        let record = |id: u32| crate::rules::sample::record(json!({"id": id, "proposal": {"findings": ["b"]}}));
+        let records = [record(0), record(1), record(2)];
+        memory.create(&records[..2]).unwrap();
+        let idle = Iteration { experiment: None, description: "what now?", ..Iteration::of(&records[1], 2, 1) };
+        memory.log_iteration(&idle).unwrap();
+        memory.log_iteration(&Iteration::of(&records[2], 3, 2)).unwrap();
+        memory.add_findings(Timestamp::UNIX_EPOCH, 3.into(), &["of a call without a change".into()]).unwrap();
+        memory.add_findings(Timestamp::UNIX_EPOCH, 2.into(), &["b".into()]).unwrap();
+        let text = |name: &str| fs::read_to_string(path(name)).unwrap();
+        for (name, lines) in [(FINDINGS, 3), (ITERATIONS, 3)] {
+            let whole = text(name);
+            assert_eq!(whole.lines().count(), lines, "{whole}");
+            fs::write(path(name), &whole[..whole.len() - 9]).unwrap();
+            assert!(memory.repair(&path(name), &records).unwrap().is_some());
+            let kept: Vec<&str> = whole.lines().take(lines - 1).collect();
+            let now = text(name);
+            assert!(now.starts_with(&kept.join("\n")), "{now}");
+            let last: Value = serde_json::from_str(now.lines().last().unwrap()).unwrap();
+            assert_eq!((now.lines().count(), &last["experiment"]), (lines, &json!(2)), "{now}");
+            assert!(memory.repair(&path(name), &records).unwrap().is_none());
+            assert_eq!(text(name), now);
+        }
     }
 
     fn idea(text: &str) -> NewIdea {

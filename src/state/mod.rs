@@ -32,7 +32,7 @@ pub use json::{
     PROGRESS, SEE_DOCTOR, StateError, json_text, read_json, write_json, write_json_after, write_json_unsynced,
 };
 pub use lessons::{LESSONS, LessonFile};
-pub use lines::{RepairedLines, drop_damaged_lines};
+pub use lines::RepairedLines;
 pub use logs::{
     EVENT_LOGS, EventLog, HEARTBEAT_LOG, Level, LoggedEnd, WORK_LOG, further_runs, plain_log, read_log_tail,
 };

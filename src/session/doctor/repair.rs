@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::examine::{Examination, examine};
 use super::facts::{Facts, Part, Patients, REPAIR};
 use super::repository::in_the_way;
+use super::state::is_log;
 use super::{ledger, refs, repository, state};
 use crate::agent::task_spec;
 use crate::domain::{Asked, Clock, CommitId, Contract, ExperimentId, Finding, Tag};
@@ -16,7 +17,7 @@ use crate::session::errors::SessionError;
 use crate::session::files::{SessionRefs, exclude_own, refuse_elsewhere, remove_file};
 use crate::session::store::{AGENT, journal_of_remains};
 use crate::session::wait::guardian_lines;
-use crate::state::{EventLog, Journal, Memory, PROGRESS, SessionFolder, drop_damaged_lines, lock_all, refuse_held};
+use crate::state::{Journal, Memory, PROGRESS, SessionFolder, lock_all, refuse_held};
 
 /// Mends what can be mended without a guess, and looks again; see [`examine`].
 ///
@@ -117,8 +118,8 @@ impl Repairs<'_> {
                 Journal { guardian_lines: guardian_lines(repo, &facts.tag), ..rebuilt }.write(&state, last_seen)?;
                 format!("wrote {} from the records, with no experiment open{kept}", path.display())
             }
-            Repair::Memory(path) if path.starts_with(facts.folder.logs()) => {
-                let copy = drop_damaged_lines(&path)?;
+            Repair::Memory(path) if is_log(&path) && path.exists() => {
+                let copy = Memory::new(&state).repair(&path, facts.history().records())?;
                 let kept = copy.map(|copy| format!("; the old one is in {}", copy.display())).unwrap_or_default();
                 format!("dropped the damaged lines of {}{kept}", path.display())
             }
@@ -198,7 +199,7 @@ pub(crate) enum Repair {
     Contract(Box<Contract>),
     /// The journal, from the records, with no experiment open.
     Journal,
-    /// A memory file from the records, or an event log without its damaged lines.
+    /// A memory file from the records; a log without its damaged lines, with those that the records tell.
     Memory(PathBuf),
     /// A damaged file of a run that is over goes.
     RunFile(PathBuf),

@@ -205,7 +205,8 @@ fn memory(facts: &Facts) -> Vec<RepairableFinding> {
     paths.filter_map(difference).collect()
 }
 
-fn is_log(path: &Path) -> bool {
+/// Returns whether a file has a JSON document a line.
+pub(super) fn is_log(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "jsonl")
 }
 

@@ -64,7 +64,7 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
         "a torn log of iterations",
         |repo| cut(repo, &state("iteration_log.jsonl"), 9),
         "cannot parse 1 line of state/iteration_log.jsonl",
-        "state/iteration_log.jsonl.damaged",
+        "dropped the damaged lines of state/iteration_log.jsonl; the old one is in state/iteration_log.jsonl.damaged",
     ),
     (
         "a torn event log",
