@@ -36,7 +36,7 @@ use crate::git::sync;
 use crate::git::sync::Syncs;
 
 /// The most tries of a write, and the pause between two.
-const TRIES: u32 = 5;
+pub(in crate::git) const TRIES: u32 = 5;
 
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -87,7 +87,7 @@ impl Objects {
     /// Writes a large blob from a stream of `size` bytes, in constant memory.
     pub(in crate::git) fn write_stream(&self, size: u64, stream: &mut dyn Read) -> Result<ObjectId> {
         let id = self.on_disk().write_stream(Kind::Blob, size, stream).during("saving a large file")?;
-        self.hold_file(id);
+        self.hold_file(id, &self.loose_path(id));
         Ok(id)
     }
 
@@ -113,7 +113,7 @@ impl Objects {
             })
             .during(what)?;
         }
-        self.hold(id, kind, bytes);
+        self.hold(id, kind, bytes, &path);
         Ok(id)
     }
 
@@ -156,6 +156,8 @@ impl Objects {
         let mut ids = Vec::new();
         for id in loose::Store::at(folder, hash).iter() {
             let id = id.during(WHAT)?;
+            // Nothing leads to it yet, so that it may be pruned as soon as it is in its place.
+            self.hold_written(id, folder);
             if known.exists_without_refresh(&id) {
                 continue;
             }
@@ -164,7 +166,8 @@ impl Objects {
             with_gc_retry(|| fs::create_dir_all(above).and_then(|()| fs::rename(&from, &to))).at("writing", &to)?;
             ids.push(id);
         }
-        self.sync(ids)
+        self.sync(ids)?;
+        self.rewrite_lost()
     }
 
     /// Syncs those of the objects that have files of their own; others were in a pack before.
@@ -177,7 +180,7 @@ impl Objects {
         let root = self.objects_dir();
         let mut unsynced = Unsynced::default();
         for id in ids {
-            self.hold_written(id);
+            self.hold_written(id, &root);
             let path = self.loose_path(id);
             if let Some(dir) = path.parent().filter(|_| path.exists()) {
                 self.syncs.add_folder(&mut unsynced, dir.to_owned(), &root);
@@ -187,26 +190,25 @@ impl Objects {
         unsynced
     }
 
-    /// Holds an object that another process, or gix by itself, has written.
-    fn hold_written(&self, id: ObjectId) {
+    /// Holds an object that another process, or gix by itself, has written into this folder of objects.
+    fn hold_written(&self, id: ObjectId, folder: &Path) {
         if self.held.borrow().has(id) {
             return;
         }
-        let mut buffer = Vec::new();
+        let (mut buffer, path) = (Vec::new(), loose_path(folder, id));
         // One that is packed was there before; one that cannot be read is found when it is needed.
-        if self.loose_path(id).metadata().is_ok_and(|file| GcGuard::is_small(file.len()))
-            && let Ok(Some(object)) = self.on_disk().try_find(&id, &mut buffer)
+        if path.metadata().is_ok_and(|file| GcGuard::is_small(file.len()))
+            && let Ok(Some(object)) = loose::Store::at(folder, self.gix.object_hash()).try_find(&id, &mut buffer)
         {
-            let kind = object.kind;
-            self.hold(id, kind, &buffer);
+            self.hold(id, object.kind, object.data, &path);
         } else {
-            self.hold_file(id);
+            self.hold_file(id, &path);
         }
     }
 
-    fn hold(&self, id: ObjectId, kind: Kind, bytes: &[u8]) {
+    fn hold(&self, id: ObjectId, kind: Kind, bytes: &[u8], path: &Path) {
         if !self.held.borrow().has_room(bytes.len()) {
-            return self.hold_file(id);
+            return self.hold_file(id, path);
         }
         if self.held.borrow_mut().add(id, Storage::Memory(bytes.len())) {
             // To memory, which takes everything.
@@ -214,11 +216,11 @@ impl Objects {
         }
     }
 
-    /// Holds an object by its open file.
-    fn hold_file(&self, id: ObjectId) {
+    /// Holds an object by its open file, which is at `path` now.
+    fn hold_file(&self, id: ObjectId, path: &Path) {
         let mut held = self.held.borrow_mut();
         if held.may_open()
-            && let Ok(file) = File::open(self.loose_path(id))
+            && let Ok(file) = File::open(path)
         {
             held.add(id, Storage::Open(file));
         }

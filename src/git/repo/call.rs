@@ -23,7 +23,7 @@ use tempfile::{Builder, TempDir};
 use crate::domain::CommitId;
 use crate::fs::{if_exists, is_irregular, make_folder, move_away, read_at_most, read_regular, remove_all};
 use crate::git::error::{At, During, GitError, Result};
-use crate::git::objects::identity;
+use crate::git::objects::{TRIES, identity, with_gc_retry};
 use crate::git::path::{object_id, quote, to_git, to_path};
 use crate::git::programs::{self, Cut, GitProgram, Program, shell_line};
 use crate::git::refs::{CopiedRefs, HeadTarget, committed_in};
@@ -382,7 +382,7 @@ impl CallImport<'_> {
         let most = format!("--max-count={MOST_COMMITS}");
         let call =
             self.git.walled_call(&self.variables()?, [&place, "rev-list", "--first-parent", &most, "HEAD", "--"]);
-        let printed = self.run(&call, &self.place()?, &[], Stdio::null())?.unwrap_or_default();
+        let printed = self.in_place(|place| self.run(&call, place, &[], Stdio::null()))?.unwrap_or_default();
         let commits = printed.lines().map(|line| CommitId::new(line.to_str_lossy()));
         Ok(commits.take_while(|commit| commit != self.base && object_id(commit).is_ok()).collect())
     }
@@ -390,20 +390,23 @@ impl CallImport<'_> {
     /// Fetches commits with all that they lead to, each object checked and none in part. Returns whether all of it is in the
     /// repository now.
     fn fetch(&self, commits: &[&CommitId]) -> Result<bool> {
-        let place = self.place()?;
+        self.in_place(|place| self.fetch_into(place, commits))
+    }
+
+    fn fetch_into(&self, place: &TempDir, commits: &[&CommitId]) -> Result<bool> {
         let serve = ["-c", "uploadpack.allowAnySHA1InWant=true", "-c", "pack.window=0", "-c", "pack.compression=0"];
         let serve = self.git.walled_call(&self.variables()?, serve.into_iter().chain(["upload-pack", "--strict"]));
         let (serve, from) = (format!("--upload-pack={}", shell_line(&serve)), self.folder.display().to_string());
         let fetch = "-c fetch.fsckObjects=true -c fetch.unpackLimit=1 fetch --quiet --no-tags --no-write-fetch-head --no-recurse-submodules";
         let wanted = [serve.as_str(), "--", &from].into_iter().chain(commits.iter().map(|commit| commit.as_str()));
-        if !self.write(&self.git.call(fetch.split_whitespace().chain(wanted)), &place, OBJECTS, Stdio::null())? {
+        if !self.write(&self.git.call(fetch.split_whitespace().chain(wanted)), place, OBJECTS, Stdio::null())? {
             return Ok(false);
         }
         let packs = place.path().join(OBJECTS).join("pack");
         for pack in fs::read_dir(&packs).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if pack.extension() == Some("pack".as_ref()) {
                 let input = fs::File::open(&pack).at("reading", &pack)?;
-                if !self.write(&self.git.call(["unpack-objects", "-q"]), &place, LOOSE, input.into())? {
+                if !self.write(&self.git.call(["unpack-objects", "-q"]), place, LOOSE, input.into())? {
                     return Ok(false);
                 }
             }
@@ -417,6 +420,20 @@ impl CallImport<'_> {
         let objects = self.objects()?;
         let place = Builder::new().prefix("tmp_ar-").tempdir_in(&objects).at("making a folder in", &objects)?;
         for folder in [OBJECTS, LOOSE, "refs/heads"].map(|name| place.path().join(name)) {
+    /// Works in such a repository, and again in another one if it is removed meanwhile: a `git prune --expire=now` takes it for
+    /// what a killed git left.
+    fn in_place<T>(&self, work: impl Fn(&TempDir) -> Result<T>) -> Result<T> {
+        let is_whole = |place: &TempDir| [OBJECTS, LOOSE].iter().all(|name| place.path().join(name).is_dir());
+        for _ in 1..TRIES {
+            let place = with_gc_retry(|| self.place())?;
+            let done = work(&place);
+            if is_whole(&place) {
+                return done;
+            }
+        }
+        work(&self.place()?)
+    }
+
             fs::create_dir_all(&folder).at("making the folder", &folder)?;
         }
         let base = format!("{}\n", self.base);

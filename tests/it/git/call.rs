@@ -533,6 +533,25 @@ fn of_a_history_with_a_hole_the_nearest_whole_commit_is_taken_over() {
 }
 
 #[test]
+#[test]
+fn commits_are_taken_over_while_git_prunes_where_they_are_fetched() {
+    if !has_mounts() {
+        return;
+    }
+    let repo = repository();
+    let call = Call::begin(&repo, false, Seen::Named);
+    call.shell("echo 1 > train.py; git commit --quiet --all -m one");
+    let (builder, pruned) = (repo.outside().join("builder"), repo.outside().join("pruned"));
+    let prune = format!("git -C {} prune --expire=now; : > {}", repo.path().display(), pruned.display());
+    let once = format!("case \"$*\" in *upload-pack*) [ -e {} ] || {{ {prune}; }};; esac", pruned.display());
+    repo.write(&builder, format!("#!/bin/sh\n{once}\nexec bwrap \"$@\"\n"));
+    repo.chmod(&builder, true);
+    let git = GitProgram::find(&[], Some(&builder)).unwrap();
+    let commits = call.tree.import_call_git(&call.git, &call.base, &git).unwrap();
+    assert!(pruned.exists());
+    assert_eq!((commits.tip, commits.lost), (call.commit("HEAD"), 0));
+}
+
 fn folders_that_git_would_not_check_out_are_not_taken_over() {
     let repo = repository();
     for name in [".git", "..", ".GIT", "a/b", ""] {
