@@ -235,6 +235,17 @@ fn an_agent_that_cleans_up_keeps_what_it_committed() {
 }
 
 #[test]
+fn commits_that_git_cannot_read_are_left_out_with_a_word_and_the_files_count() {
+    let Some(repo) = repo() else { return };
+    let damages = "echo : > src/train.sh; git commit -qam mine; rm -rf .git/objects/??";
+    let called = session(&repo, &[damages], &[]).ok();
+    let words = "found 1 commit of the agent that git cannot read; the files in its working tree count";
+    assert!(called.stderr.contains(words), "{called:#?}");
+    assert_eq!(record(&repo, 1)["metric"]["value"], 3.01);
+    assert_eq!(repo.git(["show", "refs/autoresearch/t/00001:src/train.sh"]), ":");
+}
+
+#[test]
 fn an_agent_that_trains_by_itself_writes_a_log_of_its_own() {
     let Some(repo) = repo() else { return };
     let trains =

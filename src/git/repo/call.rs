@@ -5,6 +5,7 @@
 //! configuration, links, alternates and hooks are whatever the agent made of them.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -315,6 +316,8 @@ pub struct CallCommits {
     pub tip: CommitId,
     /// The commits made by `git commit`, the oldest first, also those that were reset; at most the last 100.
     pub logged: Vec<CommitId>,
+    /// The number of commits that it made and that could not be taken over.
+    pub lost: usize,
 }
 
 impl Repo {
@@ -327,7 +330,7 @@ impl Repo {
     ///
     /// The repository cannot be read or written. The content of the call's folder is no error, whatever it is.
     pub fn import_call_git(&self, call: &CallGit, base: &CommitId, git: &GitProgram) -> Result<CallCommits> {
-        let (folder, mut commits) = (call.folder(), CallCommits { tip: base.clone(), logged: Vec::new() });
+        let (folder, mut commits) = (call.folder(), CallCommits { tip: base.clone(), logged: Vec::new(), lost: 0 });
         if make_plain(folder).is_err() {
             return Ok(commits);
         }
@@ -341,6 +344,7 @@ impl Repo {
         }
         let import = CallImport { repo: self, folder, base, git };
         let line = import.line()?;
+        let named: BTreeSet<CommitId> = line.iter().chain(&logged).cloned().collect();
         let all: Vec<&CommitId> = line.first().into_iter().chain(&logged).collect();
         if all.is_empty() {
             return Ok(commits);
@@ -363,6 +367,7 @@ impl Repo {
         }
         commits.logged = logged;
         commits.logged.retain(|commit| self.objects.has_commit(commit));
+        commits.lost = named.iter().filter(|commit| !self.objects.has_commit(commit)).count();
         Ok(commits)
     }
 }
@@ -415,11 +420,6 @@ impl CallImport<'_> {
         Ok(true)
     }
 
-    /// Makes a repository to fetch into, which has the base and rests on the real objects. Git removes what is left of one.
-    fn place(&self) -> Result<TempDir> {
-        let objects = self.objects()?;
-        let place = Builder::new().prefix("tmp_ar-").tempdir_in(&objects).at("making a folder in", &objects)?;
-        for folder in [OBJECTS, LOOSE, "refs/heads"].map(|name| place.path().join(name)) {
     /// Works in such a repository, and again in another one if it is removed meanwhile: a `git prune --expire=now` takes it for
     /// what a killed git left.
     fn in_place<T>(&self, work: impl Fn(&TempDir) -> Result<T>) -> Result<T> {
@@ -434,6 +434,11 @@ impl CallImport<'_> {
         work(&self.place()?)
     }
 
+    /// Makes a repository to fetch into, which has the base and rests on the real objects. Git removes what is left of one.
+    fn place(&self) -> Result<TempDir> {
+        let objects = self.objects()?;
+        let place = Builder::new().prefix("tmp_ar-").tempdir_in(&objects).at("making a folder in", &objects)?;
+        for folder in [OBJECTS, LOOSE, "refs/heads"].map(|name| place.path().join(name)) {
             fs::create_dir_all(&folder).at("making the folder", &folder)?;
         }
         let base = format!("{}\n", self.base);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clearing::{aside_path, move_aside_from};
 use super::working_tree::Workspace;
-use crate::domain::{CommitId, Contract, ExperimentId, FORMAT_VERSION, Notice, list};
+use crate::domain::{CommitId, Contract, ExperimentId, FORMAT_VERSION, Notice, count_of, list};
 use crate::exec::Job;
 use crate::fs::{FileStamp, read_at_most, read_regular, remove_all, write_atomic};
 use crate::git::{CallCommits, CallGit, FilterSettings, PinnedFilters, Repo, WatchedSettings, names_attributes};
@@ -412,9 +412,13 @@ impl Workspace {
     ) -> Result<Option<Vec<CommitId>>, SessionError> {
         let Some(git) = store.walls.git().cloned() else { return Ok(None) };
         let at = self.reclaim_head(store, base)?;
-        let CallCommits { tip, logged } = self.repo.import_call_git(&call_git(folder), &at, &git)?;
+        let CallCommits { tip, logged, lost } = self.repo.import_call_git(&call_git(folder), &at, &git)?;
         if store.repo.objects.leads_to(&at, &tip)? && tip != at {
             self.move_head(store, &tip, &[&at], "commits of the agent")?;
+        }
+        if lost > 0 {
+            let commits = count_of(lost, "commit");
+            store.note(format!("found {commits} of the agent that git cannot read; the files in its working tree count"));
         }
         Ok(Some(logged))
     }
