@@ -81,7 +81,7 @@ impl SessionStatus {
                 let times = if open.tainted == 1 { "once" } else { "twice" };
                 facts += &format!(", repeated {times} as another process was on its GPU");
             }
-            facts += &open.newest.as_ref().map(|number| format!(", now {number}")).unwrap_or_default();
+            facts += &open.newest.as_ref().map(|number| format!(", now {number:#}")).unwrap_or_default();
         }
         what + &facts + self.stopping_clause()
     }

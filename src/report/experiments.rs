@@ -104,8 +104,8 @@ pub fn record_grid(
     for (name, value) in record.metrics.iter() {
         let is_axis = composite.is_some_and(|composite| composite.axes.contains_key(name));
         if name != record.metric.name && !is_axis {
-            let digits = record.metrics.digits(name).filter(|_| screen.is_some());
-            fields.add(name, digits.map_or_else(|| value.to_string(), str::to_owned));
+            let digits = || record.metrics.digits(name).map_or_else(|| Number::of(value).raw, str::to_owned);
+            fields.add(name, if screen.is_some() { digits() } else { value.to_string() });
         }
     }
     fields.0
@@ -201,7 +201,8 @@ fn run_text(run: &Run, digits: bool) -> String {
     let commit = run.commit.as_ref().map(|commit| format!(" of {}", commit.short(8))).unwrap_or_default();
     let role = run.role.map(|role| format!("{role}, ")).unwrap_or_default();
     let seed = run.seed.map(|seed| format!("seed {seed}, ")).unwrap_or_default();
-    let value = run.digits.clone().filter(|_| digits).or_else(|| run.value.map(|value| value.to_string()));
+    let shown = |value: f64| run.digits.clone().unwrap_or_else(|| Number::of(value).raw);
+    let value = run.value.map(|value| if digits { shown(value) } else { value.to_string() });
     let value = value.map(|value| format!("{value}, ")).unwrap_or_default();
     let void = if run.void { "void, " } else { "" };
     format!("{}{commit} ({role}{seed}{value}{void}{ended}, {:.1} s)", run.command, run.seconds)
@@ -452,7 +453,7 @@ fn experiments(ids: &[ExperimentId]) -> String {
 }
 
 fn replayed(replay: &Replay) -> String {
-    let value = replay.value.map_or("no number".to_owned(), |value| value.to_string());
+    let value = replay.value.map_or("no number".to_owned(), |value| Number::of(value).raw);
     format!("{value} as {} on {}: {}", replay.commit.short(8), replay.base.short(8), replay.why)
 }
 
@@ -522,7 +523,7 @@ fn value_text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
-        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |number| number.to_string()),
+        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |number| Number::of(number).raw),
         Value::Array(items) => items.iter().map(value_text).collect::<Vec<_>>().join(", "),
         value => value.to_string(),
     }
@@ -545,7 +546,8 @@ mod tests {
     #[test]
     fn a_car_is_told_with_its_train_and_a_winner_with_its_replays() {
         let train = json!({"last": 15, "members": [12, 14, 15]});
-        let replay = json!({"base": "b".repeat(40), "commit": "c".repeat(40), "value": 1.5, "why": "does not add"});
+        let replay =
+            json!({"base": "b".repeat(40), "commit": "c".repeat(40), "value": 0.1 + 0.2, "why": "does not add"});
         let car = record(json!({"id": 12, "train": train, "slot": 2, "neighbours": [3], "replays": [replay]}));
         let said: Vec<String> = beside(&car, None).into_iter().map(|(name, said)| format!("{name}: {said}")).collect();
         assert_eq!(
@@ -553,7 +555,7 @@ mod tests {
             [
                 "slot: 2, beside experiment 3",
                 "train: kept with experiments 14 and 15; the number is that of 15",
-                "replay: 1.5 as cccccccc on bbbbbbbb: does not add",
+                "replay: 0.3 as cccccccc on bbbbbbbb: does not add",
             ]
         );
         assert_eq!(number(&car), "with 15");

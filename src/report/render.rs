@@ -187,13 +187,13 @@ impl Report {
         let result = match (best, start, self.summary.gain) {
             (Some(best), Some(start), Some(gain)) if gain != 0.0 => {
                 let way = if gain > 0.0 { "better" } else { "worse" };
-                format!("{metric} {start} → {best}, {way} by {}, in {count}", format_gain(&best, &start))
+                format!("{metric} {start} → {best:#}, {way} by {}, in {count}", format_gain(&best, &start))
             }
-            (Some(best), _, Some(_)) if experiments == 0 => format!("{metric} {best}, the baseline only"),
-            (Some(best), _, Some(_)) => format!("{metric} {best}, no improvement in {count}"),
-            (Some(best), _, None) => format!("{metric} {best}, the best of {count}"),
+            (Some(best), _, Some(_)) if experiments == 0 => format!("{metric} {best:#}, the baseline only"),
+            (Some(best), _, Some(_)) => format!("{metric} {best:#}, no improvement in {count}"),
+            (Some(best), _, None) => format!("{metric} {best:#}, the best of {count}"),
             (None, ..) if self.points.is_empty() => "no experiments".to_owned(),
-            (None, Some(start), _) => format!("{metric} {start}, nothing kept in {count}"),
+            (None, Some(start), _) => format!("{metric} {start:#}, nothing kept in {count}"),
             (None, None, _) if experiments == 0 => format!("no number of {metric}"),
             (None, None, _) => format!("no number of {metric} in {count}"),
         };
@@ -226,7 +226,7 @@ pub(super) fn signed_gain(direction: Direction, value: &Number, before: &Number)
 
 /// An experiment with its number and what it tries, on one line.
 pub(super) fn describe(point: &Point) -> String {
-    let value = point.value.as_ref().map_or("no number".into(), Number::to_string);
+    let value = point.value.as_ref().map_or("no number".into(), |number| format!("{number:#}"));
     let commit = commit(point);
     let commit = if commit.is_empty() { commit } else { format!(" ({commit})") };
     format!("{value}  experiment {}{commit}: {}", point.id, point.description)

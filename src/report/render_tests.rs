@@ -101,6 +101,18 @@ fn shown(report: &Report, width: Option<u16>) -> String {
 }
 
 #[test]
+fn the_best_number_has_its_unit() {
+    let timed = |id: u32, value: &str| {
+        let metric = json!({"name": "latency", "direction": "lower", "value": value.parse::<f64>().unwrap(), "raw": value, "unit": "ms"});
+        record(json!({"id": id, "metric": metric}))
+    };
+    let history = Arc::new(History::new(vec![timed(0, "15.0"), timed(1, "12.5")]));
+    let report = Report::of_session("t", ("latency", Direction::Lower), None, history, SessionFacts::default());
+    assert!(report.headline().starts_with("latency 15.0 → 12.5 ms, better by 2.5 (17%)"), "{}", report.headline());
+    assert!(report.best().is_some_and(|best| describe(best).starts_with("12.5 ms  experiment 1")));
+}
+
+#[test]
 fn a_pause_between_nights_is_named_and_lowers_no_rate() {
     let (history, course) = rich_with_idle(7200.0);
     for (layout, time) in [(None, "3 h 50 min until "), (Some(Layout::of(1)), "3 h 50 min (2 h idle) until ")] {

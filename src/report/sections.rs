@@ -323,7 +323,7 @@ fn repetition(group: &Repeated) -> String {
     let again =
         if group.sessions.is_empty() { String::new() } else { format!(", again in {}", group.sessions.join(", ")) };
     let Repeated { count, min, max, deviation, .. } = group;
-    format!("{names}{again}: {count} measurements, {min} to {max}, standard deviation {}", two_digits(*deviation))
+    format!("{names}{again}: {count} measurements, {min} to {max:#}, standard deviation {}", two_digits(*deviation))
 }
 
 /// Tabulates the runs of each slot.

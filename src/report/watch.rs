@@ -159,9 +159,9 @@ fn best(history: &History) -> String {
     let best = history.best_kept_record().and_then(|record| Some((record.id, number(record)?)));
     let Some((id, best)) = best else { return "none yet".into() };
     let Some(first) = history.baseline().and_then(number).filter(|_| !id.is_baseline()) else {
-        return format!("{best}, {}", experiment_name(id));
+        return format!("{best:#}, {}", experiment_name(id));
     };
-    format!("{best}, {}; {} from the baseline's {first}", experiment_name(id), format_gain(&best, &first))
+    format!("{best:#}, {}; {} from the baseline's {first}", experiment_name(id), format_gain(&best, &first))
 }
 
 /// The load of each GPU; several of them share lines.

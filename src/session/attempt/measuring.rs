@@ -476,7 +476,7 @@ impl Attempt {
         let (id, with, value) = (self.open.id, without.value, measured.counted_value());
         let is_missed = with.is_some() && value.is_none() && !(back.is_empty() && needed.is_empty());
         if !aside.is_empty() {
-            let text = |value: Option<f64>| value.map_or("no value".to_owned(), |value| value.to_string());
+            let text = |value: Option<f64>| value.map_or("no value".to_owned(), |value| Number::of(value).raw);
             let (metric, with, without) = (store.contract.metric.name.clone(), text(with), text(value));
             store.note(format!(
                 "{} had {metric} {with} with {}, {without} without; from now on it is set aside before each run. \

@@ -26,8 +26,8 @@ use crate::rules::{Expenses, History, LadderState, OpenTrouble, Sample, has_word
 use crate::session::errors::{SessionError, VerifyError};
 use crate::session::files::{Others, exclude_own, other_records, read_messages, session_tags};
 use crate::state::{
-    CARRIED, Calls, EventLog, Journal, Memory, OpenAttempt, OpenExperiment, PROTECTED, Pauses, Presence,
-    Results, SessionFolder, UNTRACKED,
+    CARRIED, Calls, EventLog, Journal, Memory, OpenAttempt, OpenExperiment, PROTECTED, Pauses, Presence, Results,
+    SessionFolder, UNTRACKED,
 };
 
 /// The commit of an open experiment that must have one.

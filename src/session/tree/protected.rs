@@ -418,7 +418,9 @@ impl Workspace {
         }
         if lost > 0 {
             let commits = count_of(lost, "commit");
-            store.note(format!("found {commits} of the agent that git cannot read; the files in its working tree count"));
+            store.note(format!(
+                "found {commits} of the agent that git cannot read; the files in its working tree count"
+            ));
         }
         Ok(Some(logged))
     }

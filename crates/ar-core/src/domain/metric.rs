@@ -64,12 +64,7 @@ impl Number {
 
     /// The text as printed, with its unit: `980 ms`, `90.2%`, `12.22k`.
     pub fn text(&self) -> String {
-        match (&self.printed, &self.unit) {
-            (Some(printed), _) => printed.clone(),
-            (None, Some(unit)) if unit.is_percent() => format!("{}{unit}", self.raw),
-            (None, Some(unit)) => format!("{} {unit}", self.raw),
-            (None, None) => self.raw.clone(),
-        }
+        self.printed.clone().unwrap_or_else(|| format!("{self:#}"))
     }
 
     /// It as the number of a name. It is in the unit that the name ends in, unless it has one of another dimension.
@@ -169,9 +164,10 @@ impl Number {
         text.parse().ok().filter(|value: &f64| value.is_finite() && (*value != 0.0 || is_zero(text)))
     }
 
-    /// A number that was not read from a text, with the shortest digits that give it back.
+    /// A number that was not read from a text, in at most the 15 digits that survive being computed with: `0.3` for 0.1 + 0.2.
     pub fn of(value: f64) -> Number {
-        Number::new(value, value.to_string())
+        let rounded: f64 = format!("{value:.14e}").parse().unwrap_or(value);
+        Number::new(value, rounded.to_string())
     }
 
     /// The number of decimals without an exponent: 3 for `0.125`, 8 for `1.5e-7`, 0 for `1.5e7`.
@@ -203,6 +199,7 @@ fn is_zero(text: &str) -> bool {
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.unit {
+            Some(unit) if f.alternate() && unit.is_percent() => write!(f, "{}{unit}", self.raw),
             Some(unit) if f.alternate() => write!(f, "{} {unit}", self.raw),
             _ => f.pad(&self.raw),
         }
@@ -380,6 +377,12 @@ mod tests {
     }
 
     #[test]
+    fn a_computed_number_has_no_digits_of_its_rounding() {
+        let raw = [0.1 + 0.2, 2.2 * 3.0, 0.97, -1234.5, 0.0, 1e-7].map(|value| Number::of(value).raw);
+        assert_eq!(raw, ["0.3", "6.6", "0.97", "-1234.5", "0", "0.0000001"]);
+    }
+
+    #[test]
     fn a_text_is_a_number_with_its_unit() {
         for (text, expected) in [
             ("0.2s", Some((0.2, "0.2", "0.2 s", Some("s")))),
@@ -446,7 +449,7 @@ mod tests {
             ("0.915", "90.2%", Some("0.902")),
             ("91.5", "90.2%", Some("90.2")),
             ("91.5%", "0.902", None),
-            ("91.5%", "90.2 %", Some("90.2 %")),
+            ("91.5%", "90.2 %", Some("90.2%")),
         ] {
             let found = number(text).like(&number(baseline)).map(|it| format!("{it:#}"));
             assert_eq!(found.as_deref(), expected, "{text} after {baseline}");

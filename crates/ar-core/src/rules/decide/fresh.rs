@@ -3,7 +3,7 @@
 
 use super::confirm::{Estimate, KeepBar, MAX_FRESH, NextStep, estimate, next_step, passes_screen};
 use super::judge::unmet;
-use super::outcome::{Rivals, Verdict, decide_by_simplicity, format_gain};
+use super::outcome::{MOST_DECIMALS, Rivals, Verdict, decide_by_simplicity, format_gain};
 use super::repeats::{Noise, Repeats, Sample, noise, repeats};
 use crate::domain::{
     Contract, Decide, DiffStat, Metrics, Number, Outcome, Record, Run, RunResult, RunRole, Target, VerifiedPair,
@@ -345,12 +345,14 @@ pub fn with_runs(record: &Record, results: &[RunResult], counts: bool) -> Record
         // A command that gives the same number each time gives no more decimals by that.
         (Some(own), _) if is_same(own) => own.clone(),
         _ => {
-            // The mean of several has one decimal more than they have.
+            // The mean of several has one decimal more than they have, unless they are written to their last bit.
             let known = own.as_ref().map(|number| number.decimals().saturating_sub(usize::from(before > 1)));
             let decimals = results.iter().map(|result| result.number.decimals()).chain(known).max().unwrap_or_default();
             let value = mean(own.map(|it| it.value), results.iter().map(|it| it.number.value).collect());
             let unit = results.first().and_then(|result| result.number.unit.clone());
-            Number { unit, ..Number::new(value, format!("{value:.*}", decimals + 1)) }
+            let mean = Number::of(value);
+            let raw = if decimals < MOST_DECIMALS { format!("{value:.*}", decimals + 1) } else { mean.raw.clone() };
+            Number { unit, raw, ..mean }
         }
     };
     let printed = if before > 0 { &record.metrics } else { &first.metrics };
@@ -408,6 +410,15 @@ mod tests {
             units: BTreeMap::new(),
             memory_gb: None,
             sandbox: None,
+        }
+    }
+
+    #[test]
+    fn a_mean_has_a_decimal_more_than_its_runs_unless_they_have_all() {
+        for (texts, mean) in [(["0.50", "0.52"], "0.510"), (["0.30000000000000004", "0.10"], "0.2")] {
+            let printed = |text: &str| RunResult { number: text.parse().unwrap(), ..result(1, 0.0) };
+            let record = with_runs(&kept(1, "1", &[]), &texts.map(printed), false);
+            assert_eq!(record.metric.raw.as_deref(), Some(mean));
         }
     }
 

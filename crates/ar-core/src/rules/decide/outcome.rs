@@ -69,7 +69,7 @@ pub(crate) fn exceeds(gain: f64, min_delta: f64, a: &Number, b: &Number) -> bool
 }
 
 /// The most decimals of a difference; finer ones read better in scientific notation.
-const MOST_DECIMALS: usize = 12;
+pub(super) const MOST_DECIMALS: usize = 12;
 
 /// 2 to the power of 53: from here a number holds fewer digits than stand before its decimal point.
 const TOO_LARGE: f64 = 9_007_199_254_740_992.0;
