@@ -1,6 +1,6 @@
 //! The score of an artifact: from its claims, the kept ones, the earlier ones and the sources to axes and a composite.
 //!
-//! An iteration is scored by what it adds, and decided by that. Beside it stands what the artifact as a whole has become.
+//! An iteration is scored, and decided, by its new claims. Beside it is the score of the artifact's full content.
 
 use std::collections::{BTreeMap, BTreeSet};
 
