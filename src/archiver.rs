@@ -3,13 +3,13 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use autoresearch::domain::{ErrorKind, UserError, refuse};
 use duct::Handle;
 
 /// Words that are set aside for commands of this program. Some read as an archiver's letters, as `stop` does: `s`, `t`, `o`
@@ -38,39 +38,6 @@ const OWN_VERSION: &str = "ar (autoresearch)";
 
 /// Time limit for the archiver to print its version.
 const VERSION_PATIENCE: Duration = Duration::from_secs(2);
-
-/// The reason why a call cannot be passed on to the archiver.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ArchiverError {
-    /// The PATH has no other program of this name.
-    #[error("`ar {first}` reads as an archiver call, but the PATH has no other `ar`")]
-    Missing {
-        /// The first argument.
-        first: String,
-    },
-    /// The archiver does not start.
-    #[error("cannot start the archiver `{archiver}`")]
-    Exec {
-        /// The executable.
-        archiver: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-}
-
-impl ArchiverError {
-    /// Returns a hint for the user.
-    pub(crate) fn hint(&self) -> Option<String> {
-        match self {
-            ArchiverError::Missing { .. } => Some(
-                "install binutils or llvm, or name the archiver to your build (`AR=llvm-ar make`); `ar help` lists this \
-                 program's own commands"
-                    .to_owned(),
-            ),
-            ArchiverError::Exec { .. } => None,
-        }
-    }
-}
 
 /// Returns whether a word is one of this program's `commands`, or reserved for one.
 fn is_command(word: &str, commands: &[&str]) -> bool {
@@ -128,13 +95,18 @@ fn is_operation(letters: &str) -> bool {
 }
 
 /// Replaces this process with the next `ar` on the PATH, all arguments as they are. Returns only when it cannot.
-pub(crate) fn become_archiver() -> ArchiverError {
+pub(crate) fn become_archiver() -> UserError {
     let Some(archiver) = next_on_path() else {
         let first = env::args_os().nth(1).unwrap_or_default();
-        return ArchiverError::Missing { first: first.to_string_lossy().into_owned() };
+        let text =
+            format!("`ar {}` reads as an archiver call, but the PATH has no other `ar`", first.to_string_lossy());
+        return refuse(ErrorKind::CannotStart, text).hint(
+            "install binutils or llvm, or name the archiver to your build (`AR=llvm-ar make`); `ar help` lists this \
+             program's own commands",
+        );
     };
     let source = Command::new(&archiver).args(env::args_os().skip(1)).env(PASSED_THROUGH, passed_through()).exec();
-    ArchiverError::Exec { archiver, source }
+    refuse(ErrorKind::CannotStart, format!("cannot start the archiver `{}`", archiver.display())).caused_by(source)
 }
 
 /// The next `ar` on the PATH that is not this program.

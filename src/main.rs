@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     if archiver::is_archiver_call(&args, &cli::commands(), cli::means_command) {
         let error = archiver::become_archiver();
         let source = error.source().map(|source| format!("\n  caused by: {source}")).unwrap_or_default();
-        let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+        let hint = error.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
         // Nobody is left to be told when this fails.
         let _ = writeln!(io::stderr(), "error: {error}{source}{hint}");
         return ExitCode::FAILURE;

@@ -4,11 +4,10 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-use autoresearch::domain::{StopReason, shell_word};
+use autoresearch::domain::{ErrorKind, StopReason, UserError, shell_word};
 use autoresearch::git::GitError;
 use autoresearch::guardian::GuardianError;
-use autoresearch::measure::PatternError;
-use autoresearch::session::{ErrorKind, SessionError};
+use autoresearch::session::SessionError;
 
 use super::output;
 
@@ -95,6 +94,12 @@ impl From<SessionError> for CliError {
     }
 }
 
+impl From<UserError> for CliError {
+    fn from(error: UserError) -> Self {
+        SessionError::from(error).into()
+    }
+}
+
 impl From<GuardianError> for CliError {
     fn from(error: GuardianError) -> Self {
         match error {
@@ -109,12 +114,6 @@ impl From<GuardianError> for CliError {
 
 impl From<GitError> for CliError {
     fn from(error: GitError) -> Self {
-        SessionError::from(error).into()
-    }
-}
-
-impl From<PatternError> for CliError {
-    fn from(error: PatternError) -> Self {
         SessionError::from(error).into()
     }
 }

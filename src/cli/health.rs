@@ -12,7 +12,7 @@ use autoresearch::exec::leave_starter;
 use autoresearch::git::Repo;
 use autoresearch::guardian::{
     DEFAULT_EVERY, GuardianError, Patrol, PatrolReport, Patrolled, ServiceError, become_resident, examine_guardians,
-    real_path, reside, resident_script,
+    real_path, reside, resident_script, unwritable,
 };
 use autoresearch::ledger;
 use autoresearch::report::{Format, findings_grid, findings_json, findings_text, ledger_doubts};
@@ -132,7 +132,7 @@ pub(super) fn guard(args: GuardArgs) -> Result<ExitCode, CliError> {
 fn arguments(args: &GuardArgs) -> Result<Vec<String>, CliError> {
     let mut arguments = Vec::new();
     for path in &args.paths {
-        let unwritable = |path: OsString| ServiceError::Unwritable { what: path.display().to_string() };
+        let unwritable = |path: OsString| unwritable(&path.display().to_string());
         arguments.push(real_path(path)?.into_os_string().into_string().map_err(unwritable)?);
     }
     let times = [("--stall", args.stall), ("--stuck", args.stuck)];

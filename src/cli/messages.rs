@@ -101,7 +101,9 @@ fn add_idea(dir: &Path, idea: &NewIdea, who: &str) -> Result<String, CliError> {
 fn drop_idea(dir: &Path, idea: u32, who: &str) -> Result<String, CliError> {
     let dropped = |_: &Idea| (IdeaState::Dropped, false);
     let found = open_backlog(dir)?.mark(|known| known.id == idea, dropped, who, clock()?.now());
-    let found = found.map_err(SessionError::from)?.ok_or(SessionError::NoIdea(idea))?;
+    let found = found.map_err(SessionError::from)?.ok_or_else(|| {
+        CliError::new(format!("the backlog has no idea {idea}"), Some("run `ar idea list` to see them".into()))
+    })?;
     let dropped = if found.state == IdeaState::Dropped { "already dropped:" } else { "dropped" };
     Ok(format!("{dropped} {} {idea}: {}", found.idea.kind, found.idea.text))
 }

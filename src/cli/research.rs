@@ -16,8 +16,8 @@ use autoresearch::git::{GitError, Repo};
 use autoresearch::report::{Align, Format, Grid, ratings_grid, render_weights, weights_json};
 use autoresearch::rules::{artifact_metric, four_decimals};
 use autoresearch::score::{
-    ARTIFACT, ResearchTerms, SEARCH_FILE, SEARCH_SCRIPT, SOURCES, Score, TERMS_FILE, TermsError, artifact_template,
-    explain, program_template, terms_template,
+    ARTIFACT, ResearchTerms, SEARCH_FILE, SEARCH_SCRIPT, SOURCES, Score, TERMS_FILE, artifact_template, explain,
+    program_template, refuse_topics, terms_template,
 };
 use autoresearch::session::{
     ComparedState, PROGRAM, RESEARCH_THRESHOLD, Scored, ScoredOf, SessionError, ask_subtopics, commit_new_files,
@@ -52,14 +52,11 @@ pub(super) fn init_research(args: InitArgs, question: &str) -> Result<ExitCode, 
     let topics = if args.subtopics.is_empty() { propose_subtopics(&given, &question)? } else { args.subtopics };
     let kind = args.kind.unwrap_or_else(|| PRESETS[0].0.to_owned());
     let terms = terms_template(&question, &kind, &topics);
-    ResearchTerms::read(&terms).map_err(|error| {
-        let hint = match &error {
-            // The file that its own hint names does not exist yet.
-            TermsError::NoTopics | TermsError::EmptyTopic(_) | TermsError::SameTopic(_) => {
-                "name each sub-topic once: --subtopic \"Memory\" --subtopic \"Speed\"".to_owned()
-            }
-            error => error.hint(),
-        };
+    // The file that its own hint names does not exist yet.
+    let topics_hint = "name each sub-topic once: --subtopic \"Memory\" --subtopic \"Speed\"";
+    refuse_topics(&topics).map_err(|error| CliError::usage(error, topics_hint))?;
+    ResearchTerms::read(&terms).map_err(|mut error| {
+        let hint = error.hint.take().unwrap_or_default();
         CliError::usage(error, hint)
     })?;
     let mut settings = asked(given);

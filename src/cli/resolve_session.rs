@@ -4,7 +4,7 @@ use std::path::Path;
 
 use autoresearch::domain::{Direction, ExperimentName, Record, Tag};
 use autoresearch::git::Repo;
-use autoresearch::ledger::{Ledger, ReadOptions, SourceError, read_file};
+use autoresearch::ledger::{Ledger, ReadOptions, read_file};
 use autoresearch::session::{Chosen, SessionView, choose_session};
 
 use super::args::{LedgerArgs, SaidArgs};
@@ -59,11 +59,4 @@ pub(super) fn read_from(path: &Path, args: &SaidArgs) -> Result<Ledger, CliError
         }
     }
     Ok(ledger)
-}
-
-impl From<SourceError> for CliError {
-    fn from(error: SourceError) -> Self {
-        let hint = error.hint();
-        if error.is_usage() { CliError::usage(error, hint) } else { CliError::new(error, Some(hint)) }
-    }
 }

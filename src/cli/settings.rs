@@ -12,7 +12,7 @@ use strum::VariantArray;
 
 use autoresearch::agent::preset_names;
 use autoresearch::domain::{
-    Asked, COMPOSITE, Clock, Composite, CompositeError, EngineCommands, ExecutorName, Form, Kind, Prices, Setting, Tag,
+    Asked, COMPOSITE, Clock, Composite, EngineCommands, ExecutorName, Form, Kind, Prices, Setting, Tag, UserError,
     WordList, nearest, settings, shell_word, word_list,
 };
 use autoresearch::fs::read_regular;
@@ -247,7 +247,7 @@ fn composite_of(table: toml::Value, path: &Path) -> Result<Composite, CliError> 
     }
     let composite: Composite =
         table.try_into().map_err(|error: toml::de::Error| wrong(error.message().to_owned(), hint))?;
-    let refused = |error: CompositeError| wrong(error.to_string(), error.hint());
+    let refused = |error: UserError| wrong(error.to_string(), error.hint.as_deref().unwrap_or_default());
     composite.clone().settled().map_err(refused)?;
     Ok(composite)
 }

@@ -12,4 +12,4 @@ pub use patrol::{GuardianError, Patrol, PatrolReport, Patrolled, real_path, regi
 pub use resident::{
     RESIDENT_ARGUMENT, become_resident, ensure_resident, examine_guardians, keep_resident, reside, resident_script,
 };
-pub use units::{DEFAULT_EVERY, Scheduler, ServiceError};
+pub use units::{DEFAULT_EVERY, Scheduler, ServiceError, unwritable};

@@ -2,7 +2,6 @@
 //! drivers continue without the patrol.
 
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -12,9 +11,10 @@ use serde_json::json;
 use thiserror::Error;
 
 use super::resident::ensure_resident;
-use super::units::{ServiceError, log_to, own_program, own_variables, without_own_variables};
+use super::units::{ServiceError, log_to, not_started, own_program, own_variables, without_own_variables};
 use crate::domain::{
-    Clock, Contract, DEFAULT_GRACE, FORMAT_VERSION, Phase, Tag, cut, exact_time, report_clause, with_causes,
+    Clock, Contract, DEFAULT_GRACE, ErrorKind, FORMAT_VERSION, Phase, Tag, UserError, cut, exact_time, refuse,
+    report_clause, with_causes,
 };
 use crate::exec::{Executor, Job, boot_id, in_own_session};
 use crate::fs::{create_folder, failed, is_disk_full, lock_within, read_regular, read_tail, write_atomic};
@@ -194,7 +194,9 @@ fn take_turn(folder: &Path) -> Result<File, GuardianError> {
     let file = file.map_err(failed("open", &path)).map_err(StateError::from)?;
     match lock_within(&file, TURN).map_err(failed("lock", &path)).map_err(StateError::from)? {
         true => Ok(file),
-        false => Err(GuardianError::Busy(path)),
+        false => Err(refuse(ErrorKind::CannotStart, format!("another patrol is active: it holds {}", path.display()))
+            .hint("wait for it, then run `ar guard` again")
+            .into()),
     }
 }
 
@@ -411,7 +413,11 @@ fn sessions_at(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Tag)>, GuardianError> 
 ///
 /// It does not exist, or nobody may look there.
 pub fn real_path(path: &Path) -> Result<PathBuf, GuardianError> {
-    path.canonicalize().map_err(|source| GuardianError::Path { path: path.to_owned(), source })
+    Ok(path.canonicalize().map_err(|source| {
+        refuse(ErrorKind::CannotStart, format!("cannot find {}", path.display()))
+            .caused_by(source)
+            .hint("pass the path of a repository, or none for all registered sessions")
+    })?)
 }
 
 /// The file with the output of the last restart.
@@ -437,7 +443,7 @@ pub(super) fn restart(seen: &PatrolledSession, tag: &Tag, files: &GuardianFiles)
         command.args(["resume", "--tag", tag.as_str()]).current_dir(&seen.worktree);
         log_to(&mut command, &files.folder().join(RESUME_LOG));
         in_own_session(without_own_variables(&mut command));
-        command.spawn().map(drop).map_err(|source| ServiceError::Start { program, source })
+        command.spawn().map(drop).map_err(|source| not_started(&program, source))
     };
     start().map_err(|error| with_causes(&error))
 }
@@ -513,20 +519,12 @@ pub enum GuardianError {
     /// Nobody knows where the register is.
     #[error("there is no register of sessions: neither HOME nor XDG_STATE_HOME is an absolute path")]
     NoHome,
-    /// Another patrol takes too long.
-    #[error("another patrol is active: it holds {}", .0.display())]
-    Busy(PathBuf),
+    /// It is told from no other one.
+    #[error(transparent)]
+    User(#[from] UserError),
     /// A file of guardians cannot be read or written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// A path that was named does not exist, or nobody may look there.
-    #[error("cannot find {}", path.display())]
-    Path {
-        /// The path.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
     /// A repository that was named cannot be read.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -538,11 +536,8 @@ impl GuardianError {
     pub fn hint(&self) -> Option<String> {
         match self {
             GuardianError::NoHome => Some("set XDG_STATE_HOME to a folder that outlives the machine's restarts".into()),
-            GuardianError::Busy(_) => Some("wait for it, then run `ar guard` again".into()),
+            GuardianError::User(error) => error.hint.clone(),
             GuardianError::State(error) => error.hint(),
-            GuardianError::Path { .. } => {
-                Some("pass the path of a repository, or none for all registered sessions".into())
-            }
             GuardianError::Session(error) => error.hint(),
         }
     }

@@ -17,9 +17,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::time;
 
 use super::units::{
-    Service, ServiceError, guardian_folder, home, log_to, one_line, own_program, without_own_variables,
+    Service, ServiceError, guardian_folder, home, log_to, not_started, one_line, own_program, without_own_variables,
 };
-use crate::domain::{Area, Clock, Finding, Resident, duration_text, ended_text, shell_word, span_text, with_causes};
+use crate::domain::{
+    Area, Clock, ErrorKind, Finding, Resident, duration_text, ended_text, refuse, shell_word, span_text, with_causes,
+};
 use crate::fs::{GLANCE, create_folder, failed, is_at, lock_within, open_regular, share_within};
 use crate::rules::{is_beat_missing, pause_after_patrol};
 use crate::state::{RESIDENT, StateError, last_patrol, read_json, write_json};
@@ -219,7 +221,14 @@ impl GuardLock {
         };
         match lock().map_err(failed("lock", &path))? {
             Some(file) => Ok(GuardLock { file, path }),
-            None => Err(ServiceError::Running { process: holder(&path) }),
+            None => {
+                let process = holder(&path);
+                let named = process.map(|pid| format!(": process {pid}")).unwrap_or_default();
+                let end = process.map(|pid| format!("run `kill {pid}` to end it, or ")).unwrap_or_default();
+                Err(refuse(ErrorKind::Held, format!("another resident guard is running{named}"))
+                    .hint(format!("{end}run `rm {}` to want none", shell_word(&wanted_file(folder))))
+                    .into())
+            }
         }
     }
 
@@ -412,7 +421,10 @@ pub async fn keep_resident(tell: impl FnOnce(&ServiceError)) -> Infallible {
         let error = match ensure() {
             Ok(next) => {
                 (started, wake) = next;
-                failed.map(ServiceError::Ended)
+                failed.map(|status| {
+                    let text = format!("it ended ({status}); guard/resident.log in your state folder has its output");
+                    refuse(ErrorKind::CannotStart, text).hint("run `ar guard --resident` to see why").into()
+                })
             }
             Err(error) => {
                 (started, wake) = (None, Resident::WAKE);
@@ -439,7 +451,7 @@ fn ensure() -> Result<(Option<Child>, Duration), ServiceError> {
     command.args([RESIDENT_ARGUMENT, "detached"]).current_dir("/");
     log_to(&mut command, &folder.join("resident.log"));
     let started = without_own_variables(&mut command).spawn();
-    let child = started.map_err(|source| ServiceError::Start { program, source })?;
+    let child = started.map_err(|source| not_started(&program, source))?;
     Ok((Some(child), settings.wake))
 }
 
@@ -454,7 +466,7 @@ pub fn become_resident(settings: &Resident) -> ServiceError {
         // A fresh program has a third of this one's memory, which reading the command line took.
         let mut command = Command::new(&program);
         let source = without_own_variables(command.arg(RESIDENT_ARGUMENT)).exec();
-        Ok(ServiceError::Start { program, source })
+        Ok(not_started(&program, source))
     };
     become_it().unwrap_or_else(|error| error)
 }

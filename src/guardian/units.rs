@@ -4,14 +4,13 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{env, io};
 
-use super::resident::{in_shell, quoted, wanted_file};
-use crate::domain::{duration_text, shell_word};
+use super::resident::{in_shell, quoted};
+use crate::domain::{ErrorKind, UserError, duration_text, refuse, shell_word};
 use crate::fs::{FileError, failed, move_irregular_away};
-use crate::session::ErrorKind;
 use crate::state;
 use crate::state::{StateError, user_folder};
 
@@ -91,8 +90,13 @@ impl Service {
 /// A text that the files of all schedulers can contain.
 pub(super) fn one_line(what: &str, text: OsString) -> Result<String, ServiceError> {
     let is_one_line = |text: &String| !text.contains(char::is_control);
-    let unwritable = || ServiceError::Unwritable { what: what.to_owned() };
-    text.into_string().ok().filter(is_one_line).ok_or_else(unwritable)
+    Ok(text.into_string().ok().filter(is_one_line).ok_or_else(|| unwritable(what))?)
+}
+
+/// The error for a path or an argument that the unit of a scheduler cannot contain.
+pub fn unwritable(what: &str) -> UserError {
+    let text = format!("cannot write {what} into a file of the guard: it contains a line break or is not UTF-8");
+    refuse(ErrorKind::CannotStart, text).hint("change it to one line of UTF-8")
 }
 
 /// The two units of systemd: one patrol, and the timer that starts one after the other.
@@ -133,7 +137,12 @@ fn cron_line(service: &Service, log: &str) -> Result<String, ServiceError> {
     let command = format!("{variables}{} >{} 2>&1", in_shell(service), quoted(log));
     let command = command.replace('%', r#"'"$(printf '\045')"'"#);
     let line = format!("{} {command}\n", schedule(service.every));
-    if line.len() > CRON_LINE { Err(ServiceError::LongLine) } else { Ok(line) }
+    if line.len() <= CRON_LINE {
+        return Ok(line);
+    }
+    Err(refuse(ErrorKind::CannotStart, "the line of the crontab would be longer than cron reads")
+        .hint("run it with a short PATH: `PATH=/usr/local/bin:/usr/bin:/bin ar guard --print cron`")
+        .into())
 }
 
 /// When cron starts a patrol: cron can only part an hour or a day evenly, so patrols may come more often than asked for.
@@ -180,35 +189,9 @@ fn escaped(text: &str) -> String {
 /// The reason why the guard cannot be printed or started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// Neither variable names a folder.
-    #[error("no home folder: neither HOME nor XDG_STATE_HOME is an absolute path")]
-    NoHome,
-    /// A resident guard is running.
-    #[error("another resident guard is running{}", process.map(|pid| format!(": process {pid}")).unwrap_or_default())]
-    Running {
-        /// Its process, if its lock file names it.
-        process: Option<u32>,
-    },
-    /// A path or an argument that the unit of a scheduler cannot contain.
-    #[error("cannot write {what} into a file of the guard: it contains a line break or is not UTF-8")]
-    Unwritable {
-        /// A name for the path or argument.
-        what: String,
-    },
-    /// A line that some versions of cron would cut.
-    #[error("the line of the crontab would be longer than cron reads")]
-    LongLine,
-    /// A program did not start.
-    #[error("cannot start {}", program.display())]
-    Start {
-        /// The program.
-        program: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The resident guard ended by an error.
-    #[error("it ended ({0}); guard/resident.log in your state folder has its output")]
-    Ended(ExitStatus),
+    /// It is told from no other one.
+    #[error(transparent)]
+    User(#[from] UserError),
     /// A file of the guard's.
     #[error(transparent)]
     File(#[from] FileError),
@@ -221,7 +204,7 @@ impl ServiceError {
     /// The kind, which gives the exit code.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            ServiceError::Running { .. } => ErrorKind::Held,
+            ServiceError::User(error) => error.kind,
             _ => ErrorKind::CannotStart,
         }
     }
@@ -229,20 +212,7 @@ impl ServiceError {
     /// The next command to type, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
-            ServiceError::NoHome => Some("set HOME to your home folder: export HOME=/home/you".into()),
-            ServiceError::Running { process } => {
-                let end = process.map(|pid| format!("run `kill {pid}` to end it, or ")).unwrap_or_default();
-                let path = guardian_folder().map(|folder| wanted_file(&folder)).unwrap_or_default();
-                Some(format!("{end}run `rm {}` to want none", shell_word(&path)))
-            }
-            ServiceError::Unwritable { .. } => Some("change it to one line of UTF-8".into()),
-            ServiceError::LongLine => {
-                Some("run it with a short PATH: `PATH=/usr/local/bin:/usr/bin:/bin ar guard --print cron`".into())
-            }
-            ServiceError::Start { program, .. } => {
-                Some(format!("run `ls -l {}` to see what it is", shell_word(program)))
-            }
-            ServiceError::Ended(_) => Some("run `ar guard --resident` to see why".into()),
+            ServiceError::User(error) => error.hint.clone(),
             ServiceError::File(error) => {
                 let folder = error.path.parent().unwrap_or(Path::new("/"));
                 Some(format!("run `ls -ld {}` to see who may write there", shell_word(folder)))
@@ -264,7 +234,19 @@ const OWN: &str = "AR_";
 ///
 /// The user has no home folder.
 pub(super) fn guardian_folder() -> Result<PathBuf, ServiceError> {
-    user_folder().map(|user| state::guardian_folder(&user)).ok_or(ServiceError::NoHome)
+    let no_home = || {
+        refuse(ErrorKind::CannotStart, "no home folder: neither HOME nor XDG_STATE_HOME is an absolute path")
+            .hint("set HOME to your home folder: export HOME=/home/you")
+    };
+    Ok(user_folder().map(|user| state::guardian_folder(&user)).ok_or_else(no_home)?)
+}
+
+/// The error for a program that does not start.
+pub(super) fn not_started(program: &Path, source: io::Error) -> ServiceError {
+    refuse(ErrorKind::CannotStart, format!("cannot start {}", program.display()))
+        .caused_by(source)
+        .hint(format!("run `ls -l {}` to see what it is", shell_word(program)))
+        .into()
 }
 
 /// The path of this program; after an upgrade, that of the new one.

@@ -13,7 +13,7 @@ mod shape;
 mod table;
 
 pub use file::{LedgerError, LedgerFile, RESULTS};
-pub use read::{SourceError, examine, read, read_file};
+pub use read::{examine, read, read_file};
 pub use rebuild::LedgerDifferences;
 pub use repair::{HeldRows, LedgerChanges, Rebuilt};
 pub use rows::{Ledger, ReadOptions, Row, RowStatus, Segment};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{fs, io};
 
 use super::columns::{memory, quantity};
@@ -14,7 +14,8 @@ use super::rows::{
 };
 use super::shape::Shape;
 use super::table::{LedgerForm, TableLine, TableLines, decode};
-use crate::domain::{Area, Direction, Finding, bytes_text, count_of, cut, shell_word};
+use crate::domain::ErrorKind::{CannotStart, Usage};
+use crate::domain::{Area, Direction, Finding, UserError, bytes_text, count_of, cut, refuse, shell_word};
 use crate::fs::read_at_most;
 
 /// Reads a ledger in any of the [`LedgerForm`]s, whatever is wrong with it; what it cannot read as a row it counts.
@@ -190,98 +191,6 @@ const HEAD: usize = 1024;
 /// Usual paths of ledgers in a folder.
 const USUAL: [&str; 4] = ["results.tsv", ".auto/log.jsonl", "autoresearch.jsonl", "results.csv"];
 
-/// The reason why a foreign ledger cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum SourceError {
-    /// It is a folder.
-    #[error("{path} is a folder, not a ledger", path = .path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// A ledger in it, where there is one.
-        inside: Option<PathBuf>,
-    },
-    /// It is a pipe or a device.
-    #[error("{path} is not a regular file", path = .0.display())]
-    NotAFile(PathBuf),
-    /// It is no text.
-    #[error("{path} is {what}, not text", path = .path.display())]
-    Binary {
-        /// The file.
-        path: PathBuf,
-        /// The kind of its content.
-        what: &'static str,
-    },
-    /// It is larger than a ledger may be.
-    #[error("{path} is larger than {limit}", path = .0.display(), limit = bytes_text(LARGEST))]
-    TooLarge(PathBuf),
-    /// It has no such segment.
-    #[error("{path} has no segment {wanted}: {there}", path = .path.display(), there = segments_text(.there))]
-    NoSegment {
-        /// The file.
-        path: PathBuf,
-        /// The number of the segment that was asked for.
-        wanted: usize,
-        /// Those that are there.
-        there: Vec<Segment>,
-    },
-    /// It cannot be opened or read.
-    #[error("cannot read {path}", path = .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
-}
-
-impl SourceError {
-    /// Returns a hint for the user.
-    pub fn hint(&self) -> String {
-        match self {
-            SourceError::Folder { inside: Some(file), .. } => format!("`--ledger {}`", shell_word(file)),
-            SourceError::Folder { path, inside: None } => {
-                format!("name a file in it; `ls {}` lists them", shell_word(path))
-            }
-            SourceError::NotAFile(path) => {
-                format!(
-                    "copy it to a file with `cat {} > ledger.tsv`, then pass `--ledger ledger.tsv`",
-                    shell_word(path)
-                )
-            }
-            SourceError::Binary { path, what: GZIP } => {
-                format!("unpack it with `zcat {} > ledger.tsv`, then pass `--ledger ledger.tsv`", shell_word(path))
-            }
-            SourceError::Binary { path, .. } => {
-                format!(
-                    "use tab- or comma-separated text, a Markdown table or JSON lines; `file {}` identifies this file",
-                    shell_word(path)
-                )
-            }
-            SourceError::TooLarge(path) => {
-                format!(
-                    "extract the newest rows with `(head -n 1 {0}; tail -n 1000000 {0}) > newest.tsv`",
-                    shell_word(path)
-                )
-            }
-            SourceError::NoSegment { there, .. } if there.is_empty() => {
-                "omit `--segment`: only JSON lines with config lines have segments".to_owned()
-            }
-            SourceError::NoSegment { .. } => "omit `--segment` for the newest".to_owned(),
-            SourceError::Io { source, path } if source.kind() == io::ErrorKind::PermissionDenied => {
-                format!("run `ls -l {}` to see the owner", shell_word(path))
-            }
-            SourceError::Io { .. } => format!("the usual names are {}", USUAL.join(", ")),
-        }
-    }
-
-    /// Returns whether the arguments are wrong, and not the file.
-    pub fn is_usage(&self) -> bool {
-        matches!(self, SourceError::NoSegment { .. })
-    }
-}
-
 /// Maximum number of segments that an error names.
 const MOST_NAMED: usize = 10;
 
@@ -305,27 +214,55 @@ const GZIP: &str = "compressed";
 /// # Errors
 ///
 /// It is not there, no regular file, no text, larger than 1 GiB, cannot be read, or has no segment of that number.
-pub fn read_file(path: &Path, said: &ReadOptions<'_>) -> Result<Ledger, SourceError> {
-    let failed = |source| SourceError::Io { path: path.to_owned(), source };
+pub fn read_file(path: &Path, said: &ReadOptions<'_>) -> Result<Ledger, UserError> {
+    let (name, word) = (path.display(), shell_word(path));
+    let refused = |what: &str, hint| Err(refuse(CannotStart, format!("{name} is {what}")).hint(hint));
+    let failed = |source: io::Error| {
+        let hint = match source.kind() {
+            io::ErrorKind::PermissionDenied => format!("run `ls -l {word}` to see the owner"),
+            _ => format!("the usual names are {}", USUAL.join(", ")),
+        };
+        refuse(CannotStart, format!("cannot read {name}")).caused_by(source).hint(hint)
+    };
     let meta = fs::metadata(path).map_err(failed)?;
     if meta.is_dir() {
         let inside = USUAL.iter().map(|name| path.join(name)).find(|file| file.is_file());
-        return Err(SourceError::Folder { path: path.to_owned(), inside });
+        let hint = match inside {
+            Some(file) => format!("`--ledger {}`", shell_word(&file)),
+            None => format!("name a file in it; `ls {word}` lists them"),
+        };
+        return refused("a folder, not a ledger", hint);
     }
     if !meta.is_file() {
-        return Err(SourceError::NotAFile(path.to_owned()));
+        let hint = format!("copy it to a file with `cat {word} > ledger.tsv`, then pass `--ledger ledger.tsv`");
+        return refused("not a regular file", hint);
     }
-    let bytes = read_at_most(path, LARGEST).map_err(|error| match error.kind() {
-        io::ErrorKind::FileTooLarge => SourceError::TooLarge(path.to_owned()),
-        _ => failed(error),
-    })?;
+    let bytes = match read_at_most(path, LARGEST) {
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            let hint =
+                format!("extract the newest rows with `(head -n 1 {word}; tail -n 1000000 {word}) > newest.tsv`");
+            return refused(&format!("larger than {}", bytes_text(LARGEST)), hint);
+        }
+        read => read.map_err(failed)?,
+    };
     if let Some(what) = not_text(&bytes[..bytes.len().min(HEAD)]) {
-        return Err(SourceError::Binary { path: path.to_owned(), what });
+        let hint = match what {
+            GZIP => format!("unpack it with `zcat {word} > ledger.tsv`, then pass `--ledger ledger.tsv`"),
+            _ => format!(
+                "use tab- or comma-separated text, a Markdown table or JSON lines; `file {word}` identifies this file"
+            ),
+        };
+        return refused(&format!("{what}, not text"), hint);
     }
     let ledger = read(bytes, said);
     match said.segment {
         Some(wanted) if ledger.segments.iter().all(|segment| segment.number != wanted) => {
-            Err(SourceError::NoSegment { path: path.to_owned(), wanted, there: ledger.segments })
+            let there = &ledger.segments;
+            let hint = match there.is_empty() {
+                true => "omit `--segment`: only JSON lines with config lines have segments",
+                false => "omit `--segment` for the newest",
+            };
+            Err(refuse(Usage, format!("{name} has no segment {wanted}: {}", segments_text(there))).hint(hint))
         }
         _ => Ok(Ledger { file: Some(path.to_owned()), ..ledger }),
     }

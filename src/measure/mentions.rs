@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::extent::{Extent, Extents, Process};
 use super::name::{LEFT, RIGHT, Reading, is_between, is_blank, is_decoration, is_stale, reading_between};
 use super::number::{Value, whole};
-use crate::domain::{COMPOSITE, MetricSource, MetricSpec, Number, PartOf, Unit, few, nearest};
+use crate::domain::{
+    COMPOSITE, ErrorKind, MetricSource, MetricSpec, Number, PartOf, Unit, UserError, few, nearest, refuse,
+};
 
 /// Names of memory; the first one's unit is the result's.
 const MEMORY: [&str; 2] = ["memory_gb", "peak_vram_mb"];
@@ -86,9 +88,13 @@ pub(super) struct Mentions {
 
 impl Mentions {
     /// See [`Scanner::new`](super::Scanner::new).
-    pub(super) fn new(spec: &MetricSpec) -> Result<Self, PatternError> {
+    pub(super) fn new(spec: &MetricSpec) -> Result<Self, UserError> {
         let metric = match &spec.source {
-            MetricSource::Log if !is_printable(&spec.name) => return Err(PatternError::Name(spec.name.clone())),
+            MetricSource::Log if !is_printable(&spec.name) => {
+                let text = format!("`{}` cannot be the name of a metric in a log", spec.name);
+                return Err(refuse(ErrorKind::Usage, text)
+                    .hint("give the metric's name as the log prints it: `--metric val_bpb`"));
+            }
             MetricSource::Log => Mention::named(&spec.name),
             MetricSource::Regex(pattern) => Mention::of(Some(spec.name.clone()), Some(Search::pattern(pattern)?)),
             MetricSource::File { .. } => Mention::of(None, None),
@@ -375,44 +381,6 @@ impl From<Value> for MetricMention {
     }
 }
 
-/// An error in the name or pattern of a metric.
-#[derive(Debug, thiserror::Error)]
-pub enum PatternError {
-    /// The name is empty or spans lines.
-    #[error("`{0}` cannot be the name of a metric in a log")]
-    Name(String),
-    /// The pattern is not a regular expression.
-    #[error("cannot parse the metric's pattern")]
-    Syntax(#[source] regex::Error),
-    /// The pattern does not say where the number stands.
-    #[error("the metric's pattern `{pattern}` has {groups} groups, not one")]
-    Groups {
-        /// The pattern.
-        pattern: String,
-        /// The number of groups in it.
-        groups: usize,
-    },
-}
-
-impl PatternError {
-    /// Returns a hint for the user.
-    pub fn hint(&self) -> Option<String> {
-        Some(match self {
-            PatternError::Name(_) => "give the metric's name as the log prints it: `--metric val_bpb`".to_owned(),
-            PatternError::Syntax(_) => concat!(
-                "put the pattern in single quotes and escape `(`, `[`, `+` with a backslash: ",
-                r"`--metric-regex 'loss \(mean\): ([0-9.]+)'`"
-            )
-            .to_owned(),
-            PatternError::Groups { .. } => {
-                "put parentheses around the number and nothing else; `(?:…)` groups without counting: \
-                 `--metric-regex 'loss: ([0-9.]+)'`"
-                    .to_owned()
-            }
-        })
-    }
-}
-
 /// Finds mentions in lines without escapes.
 #[derive(Debug)]
 pub(super) enum Search {
@@ -433,11 +401,20 @@ impl Search {
     /// # Errors
     ///
     /// The pattern is invalid, or has not exactly one group.
-    pub(super) fn pattern(pattern: &str) -> Result<Self, PatternError> {
-        let regex = Regex::new(pattern).map_err(PatternError::Syntax)?;
+    pub(super) fn pattern(pattern: &str) -> Result<Self, UserError> {
+        let regex = Regex::new(pattern).map_err(|error| {
+            refuse(ErrorKind::Usage, "cannot parse the metric's pattern").caused_by(error).hint(concat!(
+                "put the pattern in single quotes and escape `(`, `[`, `+` with a backslash: ",
+                r"`--metric-regex 'loss \(mean\): ([0-9.]+)'`"
+            ))
+        })?;
         let groups = regex.captures_len() - 1;
         if groups != 1 {
-            return Err(PatternError::Groups { pattern: pattern.to_owned(), groups });
+            let text = format!("the metric's pattern `{pattern}` has {groups} groups, not one");
+            return Err(refuse(ErrorKind::Usage, text).hint(
+                "put parentheses around the number and nothing else; `(?:…)` groups without counting: \
+                 `--metric-regex 'loss: ([0-9.]+)'`",
+            ));
         }
         Ok(Search::Pattern(regex))
     }

@@ -16,7 +16,7 @@ mod verdict;
 pub use clean::PlainText;
 pub(crate) use file::quote_constants;
 pub use file::{MetricFileError, metric_file, place_of};
-pub use mentions::{MetricMention, PatternError};
+pub use mentions::MetricMention;
 pub use scanner::{LogSummary, Scanner};
 pub use summary::{last_lines, plain_text, summary_number};
 pub use verdict::{EXCERPT_LINES, RunEnd, Verdict, judge, partial};

@@ -6,9 +6,9 @@ use memchr::{memchr2, memrchr2};
 use serde::{Deserialize, Serialize};
 
 use super::clean::{Cleaner, Decoder};
-use super::mentions::{Mentions, MetricMention, PatternError};
+use super::mentions::{Mentions, MetricMention};
 use super::summary::{KEPT, last_lines_of, pairs, plain_text, shown};
-use crate::domain::{Composite, MetricSpec, Number, PartOf};
+use crate::domain::{Composite, MetricSpec, Number, PartOf, UserError};
 
 /// Bytes of a log to search at a time.
 const BLOCK: usize = 64 * 1024;
@@ -76,7 +76,7 @@ impl Scanner {
     /// # Errors
     ///
     /// The name is empty or has a line break, or the pattern is invalid or has not exactly one group.
-    pub fn new(spec: &MetricSpec) -> Result<Self, PatternError> {
+    pub fn new(spec: &MetricSpec) -> Result<Self, UserError> {
         Ok(Scanner {
             decoder: Decoder::new(),
             cleaner: Cleaner::new(),

@@ -188,7 +188,7 @@ fn a_pattern_replaces_the_name() {
     for (bad, says) in [("(", "cannot parse"), ("loss: [0-9]+", "0 groups"), ("(a)(b)", "2 groups")] {
         let error = Scanner::new(&pattern(bad)).unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
-        assert!(error.hint().is_some_and(|hint| hint.contains("--metric-regex")));
+        assert!(error.hint.is_some_and(|hint| hint.contains("--metric-regex")));
     }
     assert!(Scanner::new(&named(" ")).is_err());
 }

@@ -24,7 +24,7 @@ pub use scoring::{
     DIVERSITY_BY, Earlier, FRESHNESS, Judged, Keeps, NOISY_SOURCES, REPEAT, Request, Score, Scoring, Standing, Verdicts,
 };
 pub use terms::{
-    ARTIFACT, ResearchTerms, SEARCH_FILE, SEARCH_SCRIPT, SOURCES, TERMS_FILE, TermsError, artifact_template,
-    program_template, terms_template,
+    ARTIFACT, ResearchTerms, SEARCH_FILE, SEARCH_SCRIPT, SOURCES, TERMS_FILE, artifact_template, program_template,
+    refuse_topics, terms_template,
 };
 pub use text::{NotText, as_text};

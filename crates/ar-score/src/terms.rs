@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use ar_core::domain::setting_values::{command_line, duration};
-use ar_core::domain::{Composite, CompositeError, PRESETS, RESEARCH_AXES, one_line};
+use ar_core::domain::{Composite, ErrorKind, PRESETS, RESEARCH_AXES, UserError, one_line, refuse};
 
 use super::artifact::topic_key;
 use super::scoring::FRESHNESS;
@@ -81,100 +81,43 @@ pub struct ResearchTerms {
     pub warnings: Vec<String>,
 }
 
-/// The reason why `research.toml` cannot be used.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant's message says what it is")]
-pub enum TermsError {
-    #[error("{}", .0.trim_end())]
-    Toml(String),
-    #[error("the question is empty")]
-    NoQuestion,
-    #[error("it names no sub-topic")]
-    NoTopics,
-    #[error("sub-topic {0} is empty")]
-    EmptyTopic(usize),
-    #[error("two sub-topics have the same heading: {0}")]
-    SameTopic(String),
-    #[error("`{0}` is not a type of question")]
-    Kind(String),
-    #[error("{key} must lie in the repository: {}", path.display())]
-    Outside { key: &'static str, path: PathBuf },
-    #[error("{0}: {1}")]
-    Value(&'static str, String),
-    #[error("the composite has an axis that research does not: {0}")]
-    Axis(String),
-    #[error("freshness is a date in years, and needs the years that become 0 and 1")]
-    Freshness,
-    #[error(transparent)]
-    Composite(CompositeError),
-}
-
-impl TermsError {
-    /// Returns a hint for the user.
-    pub fn hint(&self) -> String {
-        match self {
-            TermsError::Toml(_) => format!(
-                "the keys are question, type, subtopics, artifact, sources, verify, novelty, command_timeout and [composite]; \
-                 correct {TERMS_FILE}"
-            ),
-            TermsError::NoQuestion => format!("write question = \"…\" to {TERMS_FILE}"),
-            TermsError::NoTopics | TermsError::EmptyTopic(_) => {
-                format!("name what an answer must cover in {TERMS_FILE}: subtopics = [\"Memory\", \"Speed\"]")
-            }
-            TermsError::SameTopic(_) => "name each sub-topic once".into(),
-            TermsError::Kind(_) => format!("the types are {}", PRESETS.map(|(name, _)| name).join(", ")),
-            TermsError::Outside { .. } => "write a path below the repository's root, without `..`".into(),
-            TermsError::Value(key, _) => format!("correct {key} in {TERMS_FILE}"),
-            TermsError::Axis(_) => format!("the axes are {} and {FRESHNESS}", RESEARCH_AXES.join(", ")),
-            TermsError::Freshness => {
-                format!("write range = [2016, 2026] below [composite.axes.{FRESHNESS}]")
-            }
-            TermsError::Composite(error) => error.hint().to_owned(),
-        }
-    }
-}
-
 impl ResearchTerms {
     /// Reads the text of a `research.toml`.
     ///
     /// # Errors
     ///
     /// A key is missing or unknown, or a value cannot be used.
-    pub fn read(text: &str) -> Result<ResearchTerms, TermsError> {
-        let file: File = toml::from_str(text).map_err(|error: toml::de::Error| TermsError::Toml(error.to_string()))?;
+    pub fn read(text: &str) -> Result<ResearchTerms, UserError> {
+        let file: File = toml::from_str(text).map_err(|error| {
+            refused(error.to_string().trim_end()).hint(format!(
+                "the keys are question, type, subtopics, artifact, sources, verify, novelty, command_timeout and \
+                 [composite]; correct {TERMS_FILE}"
+            ))
+        })?;
         let question = one_line(&file.question);
         if question.is_empty() {
-            return Err(TermsError::NoQuestion);
+            return Err(refused("the question is empty").hint(format!("write question = \"…\" to {TERMS_FILE}")));
         }
-        let mut keys = BTreeSet::new();
-        for (n, topic) in file.subtopics.iter().enumerate() {
-            let key = topic_key(topic);
-            if key.is_empty() {
-                return Err(TermsError::EmptyTopic(n + 1));
-            }
-            if !keys.insert(key) {
-                return Err(TermsError::SameTopic(one_line(topic)));
-            }
-        }
-        if keys.is_empty() {
-            return Err(TermsError::NoTopics);
-        }
+        refuse_topics(&file.subtopics)?;
         for (key, path) in [("artifact", &file.artifact), ("sources", &file.sources)] {
             let is_inside = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
             if !is_inside || path.as_os_str().is_empty() {
-                return Err(TermsError::Outside { key, path: path.clone() });
+                return Err(refused(format!("{key} must lie in the repository: {}", path.display()))
+                    .hint("write a path below the repository's root, without `..`"));
             }
         }
+        let invalid = |key| move |why| refused(format!("{key}: {why}")).hint(format!("correct {key} in {TERMS_FILE}"));
         for (key, command) in [("verify", &file.verify), ("novelty", &file.novelty)] {
-            if let Some(command) = command {
-                command_line(command).map_err(|error| TermsError::Value(key, error))?;
-            }
+            command.as_deref().map(command_line).transpose().map_err(invalid(key))?;
         }
         let command_timeout = match &file.command_timeout {
             None => COMMAND_TIMEOUT,
-            Some(text) => duration(text).map_err(|error| TermsError::Value("command_timeout", error))?,
+            Some(text) => duration(text).map_err(invalid("command_timeout"))?,
         };
-        let preset = Composite::preset(&file.kind).ok_or_else(|| TermsError::Kind(one_line(&file.kind)))?;
+        let preset = Composite::preset(&file.kind).ok_or_else(|| {
+            refused(format!("`{}` is not a type of question", one_line(&file.kind)))
+                .hint(format!("the types are {}", PRESETS.map(|(name, _)| name).join(", ")))
+        })?;
         let composite = match file.composite {
             None => preset,
             // Another form of the same axes.
@@ -183,7 +126,8 @@ impl ResearchTerms {
         };
         let known = |name: &&String| RESEARCH_AXES.contains(&name.as_str()) || *name == FRESHNESS;
         if let Some(name) = composite.axes.keys().find(|name| !known(name)) {
-            return Err(TermsError::Axis(one_line(name)));
+            return Err(refused(format!("the composite has an axis that research does not: {}", one_line(name)))
+                .hint(format!("the axes are {} and {FRESHNESS}", RESEARCH_AXES.join(", "))));
         }
         let (composite, warnings) = settled(composite)?;
         Ok(ResearchTerms {
@@ -204,18 +148,40 @@ impl ResearchTerms {
     /// # Errors
     ///
     /// The composite cannot be used.
-    pub fn with_composite(self, composite: Composite) -> Result<ResearchTerms, TermsError> {
+    pub fn with_composite(self, composite: Composite) -> Result<ResearchTerms, UserError> {
         let (composite, warnings) = settled(composite)?;
         Ok(ResearchTerms { composite, warnings, ..self })
     }
 }
 
-/// A composite with weights that sum to 1, and what to warn of.
-fn settled(composite: Composite) -> Result<(Composite, Vec<String>), TermsError> {
-    if composite.axes.get(FRESHNESS).is_some_and(|axis| axis.range.is_none()) {
-        return Err(TermsError::Freshness);
+fn refused(text: impl Into<String>) -> UserError {
+    refuse(ErrorKind::CannotStart, text)
+}
+
+/// Refuses sub-topics that are missing, empty or have the same heading.
+pub fn refuse_topics(topics: &[String]) -> Result<(), UserError> {
+    let name = format!("name what an answer must cover in {TERMS_FILE}: subtopics = [\"Memory\", \"Speed\"]");
+    let mut keys = BTreeSet::new();
+    for (n, topic) in topics.iter().enumerate() {
+        let key = topic_key(topic);
+        if key.is_empty() {
+            return Err(refused(format!("sub-topic {} is empty", n + 1)).hint(name));
+        }
+        if !keys.insert(key) {
+            return Err(refused(format!("two sub-topics have the same heading: {}", one_line(topic)))
+                .hint("name each sub-topic once"));
+        }
     }
-    let (composite, warning) = composite.settled().map_err(TermsError::Composite)?;
+    if keys.is_empty() { Err(refused("it names no sub-topic").hint(name)) } else { Ok(()) }
+}
+
+/// A composite with weights that sum to 1, and what to warn of.
+fn settled(composite: Composite) -> Result<(Composite, Vec<String>), UserError> {
+    if composite.axes.get(FRESHNESS).is_some_and(|axis| axis.range.is_none()) {
+        return Err(refused("freshness is a date in years, and needs the years that become 0 and 1")
+            .hint(format!("write range = [2016, 2026] below [composite.axes.{FRESHNESS}]")));
+    }
+    let (composite, warning) = composite.settled()?;
     let mut warnings: Vec<String> = warning.into_iter().collect();
     if composite.axes.len() < FEWEST_AXES {
         warnings.push(format!(
@@ -280,7 +246,7 @@ mod tests {
 
     const LEAST: &str = "question = \"Why?\"\nsubtopics = [\"A\", \"B\"]\n";
 
-    fn read(more: &str) -> Result<ResearchTerms, TermsError> {
+    fn read(more: &str) -> Result<ResearchTerms, UserError> {
         ResearchTerms::read(&format!("{LEAST}{more}"))
     }
 
@@ -329,7 +295,7 @@ mod tests {
         ] {
             let error = read(more).unwrap_err();
             assert!(error.to_string().contains(what), "{error}");
-            assert!(!error.hint().is_empty());
+            assert!(error.hint.is_some_and(|hint| !hint.is_empty()));
         }
         for (text, what) in [
             ("subtopics = [\"A\"]\n", "missing field `question`"),

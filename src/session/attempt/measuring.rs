@@ -21,7 +21,7 @@ use crate::rules::{
     CARRIED_REPEATS, CarriedFate, Measured, OtherGpu, Silence, TAINT_REPEATS, Wall, carried_clause, changed_text,
     is_empty_baseline, taint, tainting,
 };
-use crate::session::errors::{LayoutError, SessionError};
+use crate::session::errors::{NeedsPerson, SessionError, refuse};
 use crate::session::files::{LogFollower, SEED, file_with, is_pattern, last_changed, newest_file, stamp};
 use crate::session::store::{Interrupt, RUN, Store, run_variables};
 use crate::session::tree::Workspace;
@@ -508,7 +508,15 @@ impl Attempt {
         self.run.starts = self.run.starts.saturating_sub(self.run.moved + 1);
         self.run.moved = 0;
         match self.forget_run(store) {
-            Ok(()) => LayoutError::OtherGpu { measured, given }.into(),
+            Ok(()) => refuse(
+                NeedsPerson,
+                format!("the session was measured on {measured}, and the cluster ran this on {given} three times"),
+            )
+            .hint(
+                "ask for the same GPUs, as in `ar resume --sbatch \"--gres gpu:1 --constraint h100\"`, or start a new \
+                 session",
+            )
+            .into(),
             Err(error) => error,
         }
     }

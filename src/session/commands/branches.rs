@@ -12,13 +12,13 @@ use serde_json::{Map, json};
 
 use crate::domain::{
     Clock, CommitId, Concurrency, Contract, DiffStat, ExperimentId, FEWEST_DIGITS, Failure, Imported, MetricSource,
-    MetricSpec, MetricValue, Outcome, RECORD_VERSION, Record, ReviewVerdict, Tag, Waits, one_line,
+    MetricSpec, MetricValue, Outcome, RECORD_VERSION, Record, ReviewVerdict, Tag, Waits, list, one_line,
 };
 use crate::fs::{make_folder, read_regular};
 use crate::git::{GitError, Head, HeadTarget, Merged, Repo};
 use crate::ledger::{Ledger, Row};
 use crate::rules::{kept_message, kept_steps, squashed_message};
-use crate::session::errors::{BranchError, KeepsError, ResearchError, SessionError};
+use crate::session::errors::{BranchError, CannotStart, KeepsError, SessionError, refuse};
 use crate::session::files::{exclude_own, is_session, record_message, session_of_head};
 use crate::session::plan::{free_tag, is_taken, note_finalized};
 use crate::session::store::{Interrupts, watch_programs, watch_programs_until};
@@ -269,7 +269,9 @@ impl Import {
             None => free_tag(&repo, clock)?,
         };
         if is_taken(&repo, &tag)? || !repo.refs.refs_under(&tag.ref_prefix())?.is_empty() {
-            return Err(SessionError::TagTaken(tag));
+            return Err(refuse(CannotStart, format!("session {tag} already exists, or parts of it remain"))
+                .hint("name another one with --tag")
+                .into());
         }
         let rows = ledger.outcomes();
         let Some((first, _)) = rows.first() else { return Err(SessionError::NothingToImport(file.to_owned())) };
@@ -445,22 +447,32 @@ pub fn commit_new_files(repo: &Repo, files: &[(PathBuf, String)], message: &str)
     if let Some(tag) = session_of_head(&repo.refs.head()?)
         && is_session(repo, &tag)?
     {
-        return Err(ResearchError::OnSession(tag).into());
+        let text = format!("the current branch is that of session {tag}, which moves it by itself");
+        return Err(refuse(CannotStart, text)
+            .hint("switch to another branch first, as in: git switch -c research main")
+            .into());
     }
     let changes = repo.working_tree.changes()?;
     if !changes.tracked.is_empty() {
-        return Err(ResearchError::Dirty(changes.tracked_paths()).into());
+        let text = format!("the working tree has uncommitted changes: {}", list(&changes.tracked_paths()));
+        return Err(refuse(CannotStart, text).hint("commit or stash them first, or begin in an empty folder").into());
     }
     let mut known = changes.untracked;
     let mut there = Vec::new();
     for (path, content) in files {
         if repo.working_tree.is_ignored(path)? {
-            return Err(ResearchError::Ignored(path.clone()).into());
+            return Err(refuse(CannotStart, format!("git ignores {}, so no commit would have it", path.display()))
+                .hint("run `git check-ignore --verbose FILE` to see which line of which file says so")
+                .into());
         }
         match read_regular(&repo.worktree().join(path)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Ok(found) if found == content.as_bytes() => there.push(path.as_path()),
-            _ => return Err(ResearchError::Exists(path.clone()).into()),
+            _ => {
+                return Err(refuse(CannotStart, format!("{} already exists", path.display()))
+                    .hint("begin in an empty folder, or on a branch without it: git switch --orphan research")
+                    .into());
+            }
         }
     }
     for (path, content) in files.iter().filter(|(path, _)| !there.contains(&path.as_path())) {

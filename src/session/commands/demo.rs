@@ -11,7 +11,7 @@ use crate::git::Repo;
 use crate::measure::LogSummary;
 use crate::score::{ARTIFACT, SOURCES, TERMS_FILE, artifact_template, program_template, terms_template};
 use crate::session::attempt::read_metric_file;
-use crate::session::errors::{CommandRole, SessionError};
+use crate::session::errors::{CannotStart, CommandRole, SessionError, refuse};
 use crate::session::files::{PROGRAM, check_command, last_changed, newest_file, read_log, stamp};
 use crate::session::research::RESEARCH_THRESHOLD;
 
@@ -93,7 +93,9 @@ fn create<'a>(
     };
     fs::create_dir_all(dir).map_err(failed("create", dir))?;
     if fs::read_dir(dir).map_err(failed("read", dir))?.next().is_some() {
-        return Err(SessionError::NotEmpty(dir.to_owned()));
+        return Err(refuse(CannotStart, format!("{} is not empty", dir.display()))
+            .hint("name a folder that does not exist yet")
+            .into());
     }
     for (name, content) in files {
         let path = dir.join(name);

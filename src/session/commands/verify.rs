@@ -23,7 +23,7 @@ use crate::rules::{
     fresh_groups_besides, most_ablating_runs, taint,
 };
 use crate::session::attempt::FinishedRun;
-use crate::session::errors::{BranchError, KeepsError, SessionError, VerifyError};
+use crate::session::errors::{BranchError, CannotStart, KeepsError, SessionError, VerifyError, refuse};
 use crate::session::files::{read_history, refuse_elsewhere};
 use crate::session::plan::{Drive, Placing, layout_of};
 use crate::session::run_loop::slot_setup;
@@ -59,7 +59,7 @@ pub async fn verify(
 ) -> Result<Option<VerifiedPair>, SessionError> {
     let is_one_session = a.view.tag == b.view.tag;
     let contract = b.view.terms()?;
-    refuse(a, b, contract)?;
+    refuse_unlike(a, b, contract)?;
     let views = if is_one_session { vec![b.view] } else { vec![a.view, b.view] };
     let place = FreshRuns::open(&views, terms, interrupts)?;
     let [id_a, id_b] = [a, b].map(|side| VerifiedId::new((!is_one_session).then_some(&side.view.tag), side.record.id));
@@ -102,7 +102,7 @@ pub async fn verify(
     }
 }
 
-fn refuse(a: VerifiedSide<'_>, b: VerifiedSide<'_>, contract: &Contract) -> Result<(), SessionError> {
+fn refuse_unlike(a: VerifiedSide<'_>, b: VerifiedSide<'_>, contract: &Contract) -> Result<(), SessionError> {
     [a, b].into_iter().try_for_each(|side| SessionView::require_commit(side.record))?;
     if a.view.tag == b.view.tag {
         return if a.record.id == b.record.id { Err(VerifyError::Same(a.record.id).into()) } else { Ok(()) };
@@ -628,7 +628,8 @@ impl ReducedTree<'_> {
     /// Puts the best experiment without these changes on a branch, unless it is there.
     fn branch(&self, branch: String, without: &[ExperimentId]) -> Result<String, SessionError> {
         let Some(commit) = self.made.get(without) else {
-            return Err(VerifyError::Text(format!("no commit without {}", names(without))).into());
+            let text = format!("cannot write what was verified: no commit without {}", names(without));
+            return Err(refuse(CannotStart, text).hint("report this as a defect").into());
         };
         let (refs, objects) = (&self.view.repo.refs, &self.view.repo.objects);
         let full = refs.branch_ref(&branch)?;

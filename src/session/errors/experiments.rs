@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use strum::EnumProperty;
 
-use super::session::{ErrorKind, axes_hint, import_hint, pointer_hint};
+use super::session::{axes_hint, import_hint, pointer_hint};
 use crate::domain::{
-    COMPOSITE, Decide, ExperimentId, FailureClass, MetricSource, Tag, experiment_name, few, list, nearest, shell_word,
-    stale_lock_clause,
+    COMPOSITE, Decide, ErrorKind, ExperimentId, FailureClass, MetricSource, Tag, experiment_name, few, list, nearest,
+    shell_word, stale_lock_clause,
 };
 use crate::rules::listed;
 use crate::state::SEE_DOCTOR;
@@ -146,10 +146,6 @@ pub enum VerifyError {
     NoNoise,
     #[error("an experiment of session {0} was recorded meanwhile")]
     Recorded(Tag),
-    #[error("{0} is not a tag that this program can add to")]
-    Unread(String),
-    #[error("cannot write what was verified: {0}")]
-    Text(String),
 }
 
 impl VerifyError {
@@ -157,11 +153,9 @@ impl VerifyError {
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             VerifyError::Same(_) | VerifyError::NoNoise | VerifyError::OtherMetric { .. } => ErrorKind::Usage,
-            VerifyError::BranchThere(_)
-            | VerifyError::Recorded(_)
-            | VerifyError::Failed { .. }
-            | VerifyError::Unread(_)
-            | VerifyError::Text(_) => ErrorKind::CannotStart,
+            VerifyError::BranchThere(_) | VerifyError::Recorded(_) | VerifyError::Failed { .. } => {
+                ErrorKind::CannotStart
+            }
         }
     }
 
@@ -177,10 +171,8 @@ impl VerifyError {
                 format!("rename it with `git branch -m {branch} {branch}-before`, and repeat the command")
             }
             VerifyError::OtherMetric { .. } => "name two sessions with the same metric, unit and direction".into(),
-            VerifyError::Unread(name) => format!("look at it with `git show {name}`; a newer ar may have written it"),
             VerifyError::Recorded(_) => "repeat the command, which may name another experiment now".into(),
             VerifyError::NoNoise => "pass --runs 2 or more".into(),
-            VerifyError::Text(_) => "report this as a defect".into(),
         }
     }
 }

@@ -1,12 +1,9 @@
-//! Errors of sessions: kind, text and hint of each. Nothing here reads or writes anything.
+//! Errors of sessions: kind, text and hint of each that code or a test tells from others. Nothing here reads or writes anything.
 
 mod experiments;
-mod layout;
 mod session;
-mod settings;
 
+pub(crate) use crate::domain::ErrorKind::{CannotStart, Damaged, NeedsPerson, Usage};
+pub(crate) use crate::domain::{ErrorKind, refuse};
 pub use experiments::{BranchError, FailedBaseline, KeepsError, TryError, VerifyError};
-pub use layout::{CommandRole, LayoutError, NoAgent};
-pub use session::{ErrorKind, SessionError};
-pub(crate) use settings::LONGEST;
-pub use settings::{AxesError, MessageError, ResearchError, ScoreError};
+pub use session::{CommandRole, NoAgent, SessionError};

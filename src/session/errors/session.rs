@@ -5,42 +5,20 @@ use std::path::{Path, PathBuf};
 use strum::EnumProperty;
 
 use super::experiments::{BranchError, FailedBaseline, KeepsError, TryError, VerifyError};
-use super::layout::{CommandRole, LayoutError, NoAgent};
-use super::settings::{AxesError, MessageError, ResearchError, ScoreError};
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
-    Drift, ExperimentId, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text, clock_time, count_of,
+    Drift, ErrorKind, ExperimentId, Space, StopWhen, Tag, TagError, UserError, bytes_text, clock_time, count_of,
     experiment_name, few, list, nearest, shell_word,
 };
-use crate::exec::{ExecError, NoWall};
+use crate::exec::{ExecError, GpuLockError, NoWall};
 use crate::fs::{FileError, is_disk_full, is_missing, move_command};
 use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
-use crate::measure::PatternError;
-use crate::rules::{GlobError, Incomparable, OtherHost};
+use crate::rules::{AgentLack, GlobError, GpuError, Incomparable, OtherHost};
 use crate::state::{SEE_DOCTOR, StateError};
 
-/// The kind of an error, which the command line maps to an exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// The repository, the configuration or the environment is not as it must be.
-    CannotStart,
-    /// The command was called wrongly.
-    Usage,
-    /// The baseline has no number.
-    BaselineFailed,
-    /// The loop stopped and cannot go on without a person.
-    NeedsPerson,
-    /// Another process holds the session, or took it over.
-    Held,
-    /// Files or refs are damaged, and to mend them would be a guess.
-    Damaged,
-    /// The user asked to stop.
-    Interrupted,
-}
-
-/// An error that keeps a session from starting or continuing. Each variant carries its `hint`, if it is
-/// fixed.
+/// An error that keeps a session from starting or continuing. Each variant carries its `hint`, if it is fixed. What no code
+/// and no test tells from others is a [`UserError`].
 #[derive(Debug, EnumProperty, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum SessionError {
@@ -58,17 +36,11 @@ pub enum SessionError {
     #[error(transparent)]
     Exec(#[from] ExecError),
     #[error(transparent)]
-    Layout(#[from] LayoutError),
+    User(#[from] UserError),
     #[error(transparent)]
-    Axes(#[from] AxesError),
+    Gpu(#[from] GpuError),
     #[error(transparent)]
-    Score(#[from] ScoreError),
-    #[error(transparent)]
-    Research(#[from] ResearchError),
-    #[error(transparent)]
-    Message(#[from] MessageError),
-    #[error(transparent)]
-    Pattern(#[from] PatternError),
+    GpuLock(#[from] GpuLockError),
     #[error(transparent)]
     #[strum(props(hint = "write --scope 'src/**' or --scope '*.py'; a folder includes everything in it"))]
     Glob(#[from] GlobError),
@@ -93,9 +65,6 @@ pub enum SessionError {
         hint = "commit them, set them aside with `git stash`, or pass --adopt to make them the first experiment"
     ))]
     Dirty(Vec<PathBuf>),
-    #[error("nothing to adopt: the working tree has no uncommitted change")]
-    #[strum(props(hint = "omit --adopt"))]
-    NothingToAdopt,
     #[error(transparent)]
     Branch(#[from] BranchError),
     #[error("the session {tag} was approved with {}", drifted(drifts, "is asked for"))]
@@ -105,30 +74,10 @@ pub enum SessionError {
     ContractChanged { path: PathBuf, drifts: Vec<Drift> },
     #[error("cannot start the {what}: `{word}` not found")]
     NoCommand { what: CommandRole, word: String },
-    #[error("the reviewer works in a tree of its own, which lacks {}: git does not track it", .0.display())]
-    #[strum(props(hint = "commit it, or name it in --reviewer by its full path or below $AR_ROOT"))]
-    ReviewerUntracked(PathBuf),
     #[error("{} is tracked by git: a reset would undo what ar writes there", .0.display())]
     Tracked(PathBuf),
-    #[error("--artifact '{glob}' matches {}, which is {what}", path.display())]
-    #[strum(props(
-        hint = "name files that the run writes and git does not have, as in --artifact 'checkpoints/best.*'"
-    ))]
-    NoArtifact { glob: String, path: PathBuf, what: &'static str },
-    #[error("{0} has no artifacts")]
-    #[strum(props(hint = "pass --artifact GLOB to `ar run` or `ar resume` to save files of the runs that it keeps"))]
-    NoArtifacts(String),
-    #[error("the artifacts of experiment {id} are gone: {why}")]
-    #[strum(props(hint = "run `ar repro N` to run it again; raise --keep-artifacts to keep more of them"))]
-    ArtifactsGone { id: ExperimentId, why: String },
     #[error("cannot copy the artifact {} of experiment {id}: its path leads out of the folder", path.display())]
     ArtifactOutside { id: ExperimentId, path: PathBuf },
-    #[error("{} already exists", .0.display())]
-    #[strum(props(hint = "name an empty folder, or one that does not exist yet"))]
-    ArtifactInTheWay(PathBuf),
-    #[error("protected files were changed and their copies are missing: {}", list(.0))]
-    #[strum(props(hint = "restore them as they were when the session began, or start another session with --tag"))]
-    ProtectedLost(Vec<PathBuf>),
     #[error("{} is not a folder", .0.display())]
     NoFolder(PathBuf),
     #[error("no session{} found", tag.as_ref().map(|tag| format!(" `{tag}`")).unwrap_or_default())]
@@ -152,37 +101,20 @@ pub enum SessionError {
     NothingToLink(PathBuf),
     #[error("cannot link {}: it already exists in the new working tree", .0.display())]
     LinkedAlready(PathBuf),
-    #[error("the backlog has no idea {0}")]
-    #[strum(props(hint = "run `ar idea list` to see them"))]
-    NoIdea(u32),
     #[error("session {0} was imported: it has no command and cannot continue")]
     ImportedSession(String),
-    #[error("the commit of experiment {id} of session {tag} is unknown: {why}")]
-    #[strum(props(
-        hint = "if another repository has it, `git fetch` it from there and import the ledger again with `--tag NEW`"
-    ))]
-    UnknownCommit { tag: String, id: ExperimentId, why: String },
     #[error("experiment {id} was refused and never ran: {why}")]
     NeverRan { id: ExperimentId, why: String },
-    #[error("session {0} already exists, or parts of it remain")]
-    #[strum(props(hint = "name another one with --tag"))]
-    TagTaken(Tag),
     #[error("no row of {} can be imported", .0.display())]
     NothingToImport(PathBuf),
     #[error("cannot read the record {reference}")]
     BadRecord { reference: String, source: serde_json::Error },
-    #[error("the record {reference} has format version {found}; this program knows version {RECORD_VERSION}")]
-    #[strum(props(hint = "use the newer ar that wrote it"))]
-    NewerRecord { reference: String, found: u64 },
     #[error("session {tag} has no record of experiment {id}, but has later ones")]
     LostRecord { tag: String, id: ExperimentId },
     #[error(transparent)]
     Baseline(#[from] Box<FailedBaseline>),
     #[error(transparent)]
     Try(#[from] TryError),
-    #[error("{0}")]
-    #[strum(props(hint = "stop here; only the user may raise the limit, with --session-max-experiments"))]
-    AtCap(Box<StopReason>),
     #[error("the loop stopped: {0}")]
     Stopped(#[source] Box<SessionError>),
     #[error("{}, so far the best, no longer runs: {why}, after {crashes} crashes in a row", experiment_name(*.id))]
@@ -205,14 +137,8 @@ pub enum SessionError {
     NoContract(PathBuf),
     #[error("no wall can be built around jobs, and the session requires one (--sandbox require): {0}")]
     NoWall(NoWall),
-    #[error("{} is not empty", .0.display())]
-    #[strum(props(hint = "name a folder that does not exist yet"))]
-    NotEmpty(PathBuf),
     #[error("{what}: {} and {} left at {}", bytes_text(space.free), count_of(space.free_files.try_into().unwrap_or(u32::MAX), "file"), path.display())]
     NoRoom { what: String, space: Space, path: PathBuf },
-    #[error("objects of git's are damaged: {}", .0.join(", "))]
-    #[strum(props(hint = "inspect with `git fsck --full`, and fetch the objects from a copy of the repository"))]
-    ObjectsDamaged(Vec<String>),
     #[error("cannot {action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
 }
@@ -227,22 +153,18 @@ impl SessionError {
     /// Returns the kind of this error.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            SessionError::Layout(error) => error.kind(),
-            SessionError::Axes(error) => error.kind(),
+            SessionError::User(error) => error.kind,
             SessionError::Keeps(error) => error.kind(),
             SessionError::Verify(error) => error.kind(),
             SessionError::Try(error) => error.kind(),
-            SessionError::Pattern(_)
-            | SessionError::Glob(_)
+            SessionError::Glob(_)
             | SessionError::Tag(_)
             | SessionError::Incomparable(_)
             | SessionError::Missing(_)
             | SessionError::DirectionUnclear(_)
             | SessionError::NoAgentForLoop { .. }
-            | SessionError::NoArtifact { .. }
             | SessionError::AmbiguousExperiment { .. }
-            | SessionError::OtherSession { .. }
-            | SessionError::Message(MessageError::Empty | MessageError::TooLong(_)) => ErrorKind::Usage,
+            | SessionError::OtherSession { .. } => ErrorKind::Usage,
             SessionError::Baseline(_) => ErrorKind::BaselineFailed,
             SessionError::Stopped(_)
             | SessionError::BestLost { .. }
@@ -258,7 +180,6 @@ impl SessionError {
             | SessionError::NoCommit(_)
             | SessionError::NoDraft(_)
             | SessionError::NoContract(_)
-            | SessionError::ObjectsDamaged(_)
             | SessionError::State(StateError::Json { .. }) => ErrorKind::Damaged,
             SessionError::Git(GitError::Cut { cut: Cut::Asked, .. }) => ErrorKind::Interrupted,
             _ => ErrorKind::CannotStart,
@@ -276,12 +197,9 @@ impl SessionError {
             SessionError::Ledger(error) => error.hint(),
             SessionError::LedgerBeforeStart(error) => hint_before_start(error),
             SessionError::Exec(error) => error.hint(),
-            SessionError::Layout(error) => error.hint(),
-            SessionError::Axes(error) => error.hint(),
-            SessionError::Score(error) => Some(error.hint()),
-            SessionError::Research(error) => error.get_str("hint").map(str::to_owned),
-            SessionError::Message(error) => error.get_str("hint").map(str::to_owned),
-            SessionError::Pattern(error) => error.hint(),
+            SessionError::User(error) => error.hint.clone(),
+            SessionError::Gpu(error) => Some(error.hint()),
+            SessionError::GpuLock(error) => error.hint(),
             SessionError::Branch(error) => Some(error.hint()),
             SessionError::Keeps(error) => Some(error.hint()),
             SessionError::Verify(error) => Some(error.hint()),
@@ -354,6 +272,85 @@ impl SessionError {
             SessionError::Exec(ExecError::WorkingFolder(_)) => true,
             SessionError::Git(error) => error.may_pass(),
             error => is_missing(error),
+        }
+    }
+}
+
+/// The reason why a loop has no agent, with the installed agents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoAgent {
+    lack: AgentLack,
+    installed: Vec<&'static str>,
+}
+
+impl NoAgent {
+    /// One that lacks an agent for this reason.
+    pub(crate) fn new(lack: AgentLack, installed: Vec<&'static str>) -> NoAgent {
+        NoAgent { lack, installed }
+    }
+
+    /// The installed agents by name.
+    pub fn installed(&self) -> &[&'static str] {
+        &self.installed
+    }
+
+    /// The reason in words.
+    pub(crate) fn why(&self) -> String {
+        match self.lack {
+            AgentLack::Declined => "the agent is `none`".to_owned(),
+            AgentLack::Within(_) | AgentLack::NotSet => "no agent is set".to_owned(),
+        }
+    }
+
+    /// The installed agents in words.
+    pub(crate) fn installed_text(&self) -> String {
+        let names = self.installed.join(", ");
+        match (self.lack, self.installed.as_slice()) {
+            (_, []) => "no known agent is installed".to_owned(),
+            (AgentLack::Within(variable), _) => {
+                format!("installed: {names}, but `ar` takes none inside another agent's session ({variable} is set)")
+            }
+            (_, _) => format!("installed: {names}"),
+        }
+    }
+
+    /// The notice that only the baseline will be measured.
+    pub fn notice(&self) -> String {
+        format!("{}, so only the baseline will be measured; {}", self.why(), self.installed_text())
+    }
+}
+
+/// The use of a command line of the user's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "snake_case")]
+pub enum CommandRole {
+    /// It measures.
+    Command,
+    /// It changes the code.
+    Agent,
+    /// It checks a change.
+    Guard,
+    /// It reviews a change.
+    Reviewer,
+    /// It converts files for git.
+    #[strum(to_string = "git filter")]
+    Filter,
+    /// It is told of events.
+    #[strum(to_string = "command of --on-event")]
+    OnEvent,
+}
+
+impl CommandRole {
+    /// The folder that it is called in; `root` is that of the working tree. A command of `--on-event` has one of its own, from
+    /// where no relative path leads anywhere.
+    pub(crate) fn folder(self, root: &Path) -> &Path {
+        match self {
+            CommandRole::Command
+            | CommandRole::Agent
+            | CommandRole::Guard
+            | CommandRole::Reviewer
+            | CommandRole::Filter => root,
+            CommandRole::OnEvent => Path::new("/"),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::domain::{
 use crate::fs::Unsynced;
 use crate::git::{Head, Header, PreparedRecord, Repo, Result, SaveAs};
 use crate::rules::{History, lost_ids};
-use crate::session::errors::SessionError;
+use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::state::SessionFolder;
 
 /// The refs of all sessions.
@@ -177,7 +177,9 @@ fn version_of(document: &str) -> Option<u64> {
 }
 
 fn newer(reference: &str, found: u64) -> SessionError {
-    SessionError::NewerRecord { reference: reference.to_owned(), found }
+    let text =
+        format!("the record {reference} has format version {found}; this program knows version {RECORD_VERSION}");
+    refuse(CannotStart, text).hint("use the newer ar that wrote it").into()
 }
 
 /// The commit that a session's branch should be at: its incumbent's, or where it started.

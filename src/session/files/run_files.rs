@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
 
-use crate::domain::{Composite, Contract, MetricSpec};
+use crate::domain::{Composite, Contract, MetricSpec, UserError};
 use crate::fs::{open_regular, read_at_most, retry_if_removed};
-use crate::measure::{LogSummary, PatternError, Scanner, place_of};
+use crate::measure::{LogSummary, Scanner, place_of};
 use crate::rules::glob;
 use crate::session::errors::SessionError;
 use crate::session::files::{is_own, stamp};
@@ -64,7 +64,7 @@ impl LogFollower {
     const LOOK: u64 = 256 * 1024 * 1024;
 
     /// Follows the log at `path` for the numbers that decide.
-    pub(crate) fn new(path: PathBuf, contract: &Contract) -> Result<Self, PatternError> {
+    pub(crate) fn new(path: PathBuf, contract: &Contract) -> Result<Self, UserError> {
         let (spec, axes) = (&contract.metric, contract.deciding_composite());
         let scanner = Scanner::new(spec)?.with_axes(axes);
         Ok(LogFollower {

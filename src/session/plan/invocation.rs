@@ -13,8 +13,8 @@ use super::terms::{
 };
 use crate::agent::{reports, tells_rounds};
 use crate::domain::{
-    Asked, Clock, Contract, ExperimentId, Layout, LedgerDialect, Sandbox, Spent, Tag, TreeOwner, list, shell_word,
-    with_causes,
+    Asked, Clock, Contract, ExperimentId, Layout, LedgerDialect, Sandbox, Spent, Tag, TreeOwner, UserError, list,
+    shell_word, with_causes,
 };
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::{LedgerFile, RESULTS};
@@ -23,7 +23,9 @@ use crate::rules::{
     FileTerms, GpuSlot, History, LoopCall, OtherHost, SessionDriver, Tonight, UV_LINK_MODE, cadence_warning, gaps,
     idle_limits, is_confirmed, is_research, links_from_cache, named_files, refuse_incomparable, within,
 };
-use crate::session::errors::{AxesError, BranchError, CommandRole, KeepsError, LayoutError, SessionError, TryError};
+use crate::session::errors::{
+    BranchError, CannotStart, CommandRole, KeepsError, SessionError, TryError, Usage, refuse,
+};
 use crate::session::files::{
     Conventions, SETTINGS_FILE, check_command, has_job, is_own, lost_records, read_baseline, read_history, record_id,
     refuse_changed, refuse_elsewhere, refuse_full, refuse_tracked, session_of_head, session_tags, session_there,
@@ -298,7 +300,7 @@ impl<'a> Subject<'a> {
     }
 
     /// The layout that it has from now on.
-    fn new_layout(&self, repo: &Repo) -> Result<Option<Layout>, LayoutError> {
+    fn new_layout(&self, repo: &Repo) -> Result<Option<Layout>, UserError> {
         let inherited = self.successor.as_ref().and_then(|successor| successor.layout(repo));
         // The commands of an engine stand in the file alone.
         let asked = Asked { engine: self.asked.engine.clone(), ..self.asked_layout().clone() };
@@ -427,7 +429,10 @@ fn check_tree(plan: &Plan, subject: &Subject, changes: &Changes) -> Result<(), S
         (Some(commits), _) if subject.head.commit() != Some(&commits.tip) => {
             Err(BranchError::AdoptedElsewhere(contract.tag.branch()).into())
         }
-        (None, Drive::Loop { adopt: true, .. }) if dirty.is_empty() => Err(SessionError::NothingToAdopt),
+        (None, Drive::Loop { adopt: true, .. }) if dirty.is_empty() => {
+            let text = "nothing to adopt: the working tree has no uncommitted change";
+            Err(refuse(CannotStart, text).hint("omit --adopt").into())
+        }
         (None, Drive::Loop { adopt: false, .. }) if !dirty.is_empty() => Err(SessionError::Dirty(dirty)),
         // The change would have to move to another branch.
         (None, _) if !dirty.is_empty() && is_elsewhere(&subject.head, contract) => Err(SessionError::Dirty(dirty)),
@@ -468,7 +473,12 @@ fn check_programs(plan: &Plan, _: &Subject, _: &Changes) -> Result<(), SessionEr
             let is_program = reviewer.split_whitespace().next().map(Path::new) == Some(&script.path);
             let is_here = fs::symlink_metadata(repo.worktree().join(&script.path)).is_ok();
             if (is_here || !is_program) && !repo.working_tree.is_tracked(&script.path)? {
-                return Err(SessionError::ReviewerUntracked(script.path));
+                let script = script.path.display();
+                let text =
+                    format!("the reviewer works in a tree of its own, which lacks {script}: git does not track it");
+                return Err(refuse(CannotStart, text)
+                    .hint("commit it, or name it in --reviewer by its full path or below $AR_ROOT")
+                    .into());
             }
         }
     }
@@ -619,10 +629,15 @@ fn by_others(held: Result<(), StateError>, own: Option<&str>) -> Result<(), Stat
 }
 
 /// Refuses several slots where each experiment needs the one before.
-fn refuse_several(contract: &Contract, layout: Option<&Layout>) -> Result<(), AxesError> {
+fn refuse_several(contract: &Contract, layout: Option<&Layout>) -> Result<(), UserError> {
     let is_serial = contract.keep_above.is_some() || is_research(contract);
     let refused = layout.map(|layout| layout.slots).filter(|slots| is_serial && *slots > 1);
-    refused.map_or(Ok(()), |slots| Err(AxesError::OneSlot(slots)))
+    refused.map_or(Ok(()), |slots| {
+        let text = format!(
+            "research and --keep-above run on one slot, not {slots}: each iteration builds on what was kept before it"
+        );
+        Err(refuse(Usage, text).hint("omit --slots and --gpus, or pass --slots 1"))
+    })
 }
 
 /// Refuses fresh runs where a threshold decides, whatever the best experiment is.

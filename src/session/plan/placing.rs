@@ -6,7 +6,8 @@ use std::{env, fs};
 
 use super::invocation::Drive;
 use crate::domain::{
-    Asked, Cluster, Contract, Engine, ExecutorName, ExperimentId, Layout, MetricSource, Tag, list, shell_word,
+    Asked, Cluster, Contract, Engine, ExecutorName, ExperimentId, Layout, MetricSource, Tag, UserError, count_of,
+    duration_text, list, shell_word,
 };
 use crate::exec::gpu_inventory;
 use crate::fs::read_at_most;
@@ -15,7 +16,7 @@ use crate::rules::{
     GpuSlot, JOB_START, candidates, editable_path, entries_into, gpu_plan, is_package, looks_in_tree, named_files,
     paths_into, says_where, slurm_limit, slurm_refused, syncs_environment, within,
 };
-use crate::session::errors::{LayoutError, SessionError};
+use crate::session::errors::{CannotStart, SessionError, Usage, refuse};
 use crate::session::files::{is_own, read_history, session_tags};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
 
@@ -31,30 +32,37 @@ pub(crate) struct Placing {
 
 /// Applies the settings that are asked for to the layout of before. Refuses settings `given` without effect; a settings
 /// file may have more than a session uses.
-pub(crate) fn layout_of(asked: &Asked, given: &Asked, before: Option<&Layout>) -> Result<Option<Layout>, LayoutError> {
+pub(crate) fn layout_of(asked: &Asked, given: &Asked, before: Option<&Layout>) -> Result<Option<Layout>, UserError> {
+    let needs = |key: &str, what: &str| refuse(Usage, format!("--{key} is for a session {what}"));
     let layout = asked.layout(before);
     let cluster = layout.as_ref().and_then(|layout| layout.cluster.as_ref());
     let executor = cluster.map_or(ExecutorName::Local, |cluster| cluster.engine.name());
     if asked.executor == Some(ExecutorName::Commands) && executor != ExecutorName::Commands {
-        return Err(LayoutError::NoEngine);
+        return Err(refuse(Usage, "ar.toml has no table [executor] with the commands of an engine").hint(
+            "write it with the keys submit, states and cancel, or use --executor slurm; docs/guide/cluster.md explains them",
+        ));
     }
-    if given.sbatch.is_some() && executor != ExecutorName::Slurm {
-        return Err(LayoutError::NeedsExecutor { key: "sbatch", executor: "slurm" });
-    }
-    if given.lost_after.is_some() && cluster.is_none() {
-        return Err(LayoutError::NeedsExecutor { key: "lost-after", executor: "slurm" });
+    let of_slurm = given.sbatch.as_ref().filter(|_| executor != ExecutorName::Slurm).map(|_| "sbatch");
+    let of_engine = given.lost_after.filter(|_| cluster.is_none()).map(|_| "lost-after");
+    if let Some(key) = of_slurm.or(of_engine) {
+        return Err(needs(key, "whose runs are executed elsewhere").hint("add --executor slurm"));
     }
     if cluster.is_some() && layout.as_ref().is_some_and(|layout| layout.gpus.is_some()) {
-        return Err(LayoutError::GpusElsewhere(executor));
+        let place = match executor {
+            ExecutorName::Slurm => "--sbatch: --sbatch \"--gres gpu:1\"",
+            _ => "[executor.resources] of ar.toml",
+        };
+        let text = format!("--gpus divides the GPUs of this machine, and runs are executed by {executor}");
+        return Err(refuse(Usage, text).hint(format!("omit --gpus and --gpus-per-run, and ask for GPUs in {place}")));
     }
     let is_here = |(key, _): &(&str, Asked)| *key == "executor" && executor == ExecutorName::Local;
     if let (None, Some((key, _))) = (&layout, given.of_layout().find(|setting| !is_here(setting))) {
-        return Err(LayoutError::NeedsSlots(key));
+        return Err(needs(key, "with slots").hint("add --slots N, --gpus all or --ahead N"));
     }
     if layout.as_ref().is_some_and(|layout| layout.gpus.is_none()) {
         let of_gpus = |(key, _): &(&str, Asked)| *key == "gpus-per-run";
         if let Some((key, _)) = given.of_layout().find(of_gpus) {
-            return Err(LayoutError::NeedsGpus(key));
+            return Err(needs(key, "that divides GPUs among its slots").hint("add --gpus all"));
         }
     }
     Ok(layout)
@@ -68,11 +76,22 @@ impl Placing {
         before: Option<&Layout>,
         tag: &Tag,
         drive: Drive,
-    ) -> Result<Placing, LayoutError> {
+    ) -> Result<Placing, SessionError> {
         let Some(mut layout) = layout else { return Ok(Placing::default()) };
         match drive {
-            Drive::WorkingTree { .. } => return Err(LayoutError::Tried(tag.clone())),
-            Drive::Loop { adopt: true, .. } => return Err(LayoutError::Adopted),
+            Drive::WorkingTree { .. } => {
+                return Err(refuse(CannotStart, "`ar try` works in place only, not with slots")
+                    .hint(format!(
+                        "hand the change in as an idea with `ar idea add`, let an agent of the loop make it: `ar run --tag \
+                         {tag} --agent COMMAND`, or begin a session in place: `ar run --tag NAME --agent none`"
+                    ))
+                    .into());
+            }
+            Drive::Loop { adopt: true, .. } => {
+                return Err(refuse(CannotStart, "--adopt works in place only, not with slots")
+                    .hint("commit the change first, or omit --adopt and describe it with `ar idea add`")
+                    .into());
+            }
             Drive::Loop { adopt: false, .. } => {}
             // Nothing is run.
             Drive::Ending => return Ok(Placing { layout: Some(layout), ..Placing::default() }),
@@ -90,7 +109,10 @@ impl Placing {
             }
         }
         if layout.slots > there {
-            return Err(LayoutError::TooManySlots { slots: layout.slots, there });
+            let text = format!("there are GPUs for {}, not {}", count_of(there, "slot"), layout.slots);
+            return Err(refuse(CannotStart, text)
+                .hint(format!("pass --slots {there}, choose more GPUs with --gpus, or lower --gpus-per-run"))
+                .into());
         }
         gpus.truncate(layout.slots as usize);
         let unused: Vec<String> = plan.unused.iter().map(ToString::to_string).collect();
@@ -101,18 +123,27 @@ impl Placing {
 }
 
 /// Refuses jobs that Slurm would end before their runs reach their own time limit.
-pub(crate) fn refuse_short_jobs(layout: Option<&Layout>, contract: &Contract) -> Result<(), LayoutError> {
+pub(crate) fn refuse_short_jobs(layout: Option<&Layout>, contract: &Contract) -> Result<(), UserError> {
     let Some(Cluster { engine: Engine::Slurm { sbatch }, .. }) = layout.and_then(|layout| layout.cluster.as_ref())
     else {
         return Ok(());
     };
     if let Some(option) = slurm_refused(sbatch) {
-        return Err(LayoutError::SbatchOption(option.to_owned()));
+        let text = format!("{option} in --sbatch makes of a run what is not one job of this cluster");
+        return Err(refuse(Usage, text).hint("omit it"));
     }
     let needed = contract.timeout + contract.grace + JOB_START;
     let by_variable = || slurm_limit(&format!("--time={}", env::var("SBATCH_TIMELIMIT").ok()?));
     match slurm_limit(sbatch).or_else(by_variable).filter(|limit| *limit < needed) {
-        Some(limit) => Err(LayoutError::ShortJobs { limit, needed }),
+        Some(limit) => Err(refuse(
+            Usage,
+            format!(
+                "a job may take {}, but a run up to {}, with its grace and a minute to start",
+                duration_text(limit),
+                duration_text(needed)
+            ),
+        )
+        .hint(format!("raise --time in --sbatch to {} or more, or lower --timeout", needed.as_secs().div_ceil(60)))),
         None => Ok(()),
     }
 }
@@ -135,19 +166,39 @@ pub(crate) fn refuse_in_the_way(
     open_in_place: Option<ExperimentId>,
     goes_home: bool,
 ) -> Result<(), SessionError> {
+    let tag = &contract.tag;
     if let Some(id) = open_in_place {
-        return Err(LayoutError::OpenInPlace { tag: contract.tag.clone(), id }.into());
+        let text = format!(
+            "experiment {id} of session {tag} is still open in this working tree, where the session has no slots"
+        );
+        return Err(refuse(CannotStart, text)
+            .hint(format!(
+                "run `ar resume {tag}` without these flags to continue it, or `ar stop {tag} --now` to save its change and \
+                 close it"
+            ))
+            .into());
     }
     match head {
-        Head::Branch { name, .. } if *name == contract.tag.branch_ref() && !goes_home => {
+        Head::Branch { name, .. } if *name == tag.branch_ref() && !goes_home => {
             let from = contract.home().0.and_then(|name| Some((name, name.strip_prefix("refs/heads/")?)));
-            let (back, elsewhere) = match from {
+            let hint = match from {
                 Some((full, short)) if repo.refs.branch(full)?.is_some() => {
-                    (Some(short.to_owned()), repo.refs.checked_out_elsewhere(full)?)
+                    match repo.refs.checked_out_elsewhere(full)? {
+                        Some(worktree) => format!(
+                            "as {short} is checked out in {}, run `git switch --detach`, then `ar run --tag {tag}` with the \
+                             same flags",
+                            shell_word(&worktree)
+                        ),
+                        None => format!("git switch {}", shell_word(short.as_ref())),
+                    }
                 }
-                _ => (None, None),
+                _ => "git switch --detach".into(),
             };
-            Err(LayoutError::OnOwnBranch { tag: contract.tag.clone(), back, elsewhere }.into())
+            let branch = tag.branch();
+            let text = format!(
+                "this working tree has branch {branch} checked out, which moves with each keep of a session with slots"
+            );
+            Err(refuse(CannotStart, text).hint(hint).into())
         }
         _ => Ok(()),
     }
@@ -159,16 +210,22 @@ pub(crate) fn refuse_lost(repo: &Repo, tag: Option<&Tag>, journal: Option<&Journ
         && Journal::is_lost(journal)
         && read_history(repo, tag)?.records().iter().any(|record| record.beside.slot.is_some())
     {
-        return Err(LayoutError::Lost(tag.clone()).into());
+        let text = format!("session {tag} has slots, but its journal, which says how many, was lost");
+        return Err(refuse(CannotStart, text)
+            .hint(format!("pass them again: `ar resume {tag} --slots N`, with --gpus and --link as before"))
+            .into());
     }
     Ok(())
 }
 
 /// Refuses to work in a working tree of a slot or a seat.
-pub(crate) fn refuse_own_tree(repo: &Repo) -> Result<(), LayoutError> {
+pub(crate) fn refuse_own_tree(repo: &Repo) -> Result<(), UserError> {
     let root = repo.worktree();
-    let is_in_session = root.starts_with(repo.main_worktree().join(SESSIONS_FOLDER));
-    if is_in_session { Err(LayoutError::InLinkedTree(root.to_owned())) } else { Ok(()) }
+    if !root.starts_with(repo.main_worktree().join(SESSIONS_FOLDER)) {
+        return Ok(());
+    }
+    Err(refuse(CannotStart, format!("{} is a working tree of ar's", root.display()))
+        .hint("go to the repository's main working tree: cd \"$(git rev-parse --git-common-dir)/..\""))
 }
 
 /// Names the sessions with slots that nobody is at work on and that have open attempts: as HEAD is not on their branch, they
@@ -222,7 +279,9 @@ impl<'a> Surveyed<'a> {
     pub(crate) fn refuse(&self) -> Result<(), SessionError> {
         let submodules = self.repo.objects.submodules_at(&self.contract.start)?;
         if !submodules.is_empty() {
-            return Err(LayoutError::Submodules(submodules).into());
+            return Err(refuse(CannotStart, format!("slots would lack the submodules: {}", list(&submodules)))
+                .hint("omit --slots, --gpus and --ahead to work in place, or make the files part of the repository")
+                .into());
         }
         self.refuse_metric_file()?;
         for (what, line) in self.lines() {
@@ -232,7 +291,13 @@ impl<'a> Surveyed<'a> {
         if !self.lines().all(|(_, line)| looks_in_tree(line)) {
             let path = env::var("PYTHONPATH").unwrap_or_default();
             if let Some(entry) = entries_into(&path, &self.roots).first() {
-                return Err(LayoutError::SearchPath(entry.clone()).into());
+                let entry = entry.display();
+                let text = format!(
+                    "PYTHONPATH has {entry}, so runs would import from this working tree instead of their slot's"
+                );
+                return Err(refuse(CannotStart, text)
+                    .hint("unset it, and write what runs need into the command: --cmd \"PYTHONPATH=src python ...\"")
+                    .into());
             }
             for environment in self.environments() {
                 self.refuse_editable(&environment)?;
@@ -276,23 +341,34 @@ impl<'a> Surveyed<'a> {
         self.layout.links.iter().any(|link| path.starts_with(link))
     }
 
-    fn refuse_metric_file(&self) -> Result<(), LayoutError> {
+    fn refuse_metric_file(&self) -> Result<(), UserError> {
         let MetricSource::File { path, .. } = &self.contract.metric.source else { return Ok(()) };
         let is_shared = match within(Path::new(path)) {
             Some(path) => self.is_behind_link(&path),
             None => self.layout.slots > 1,
         };
-        if is_shared { Err(LayoutError::MetricFile(path.into())) } else { Ok(()) }
+        if !is_shared {
+            return Ok(());
+        }
+        Err(refuse(CannotStart, format!("the metric file {} would be the same one for all slots", path.display()))
+            .hint("have the command write it in the working tree that it runs in, not behind a --link"))
     }
 
-    fn refuse_line(&self, what: &'static str, line: &str) -> Result<(), SessionError> {
+    fn refuse_line(&self, what: &str, line: &str) -> Result<(), SessionError> {
         let home = env::var("HOME").ok();
         if let Some(path) = paths_into(line, &self.roots, home.as_deref()).into_iter().next() {
-            let relative = self.roots.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(&path).to_owned();
-            let is_missing = relative.as_os_str().is_empty()
-                || self.is_behind_link(&relative)
-                || self.repo.objects.is_in(&self.contract.start, &relative)?;
-            return Err(LayoutError::IntoMainTree { what, path, relative, needs_link: !is_missing }.into());
+            let relative = self.roots.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(&path);
+            let word = shell_word(relative);
+            let hint = if relative.as_os_str().is_empty() {
+                "omit the path: commands run in the root of the slot's working tree".to_owned()
+            } else if self.is_behind_link(relative) || self.repo.objects.is_in(&self.contract.start, relative)? {
+                format!("write it relative to the repository's root, as {word}")
+            } else {
+                format!("write it relative to the repository's root, as {word}, and add --link {word}")
+            };
+            let path = path.display();
+            let text = format!("the {what} names {path}, so it would use this working tree instead of its slot's");
+            return Err(refuse(CannotStart, text).hint(hint).into());
         }
         let program = line
             .split_whitespace()
@@ -304,9 +380,13 @@ impl<'a> Surveyed<'a> {
             let is_only_here = !self.is_behind_link(&path) && fs::metadata(self.main.join(&path)).is_ok();
             if is_only_here && !self.repo.objects.is_in(&self.contract.start, &path)? {
                 let ignored = self.repo.working_tree.ignored()?;
-                let ignored = ignored.into_iter().find(|ignored| path.starts_with(ignored));
-                let (is_ignored, link) = (ignored.is_some(), ignored.unwrap_or_else(|| path.clone()));
-                return Err(LayoutError::OnlyHere { what, path, link, is_ignored }.into());
+                let hint = match ignored.into_iter().find(|ignored| path.starts_with(ignored)) {
+                    Some(link) => format!("add --link {}", shell_word(&link)),
+                    None => format!("add --link {0}, or commit {0}", shell_word(&path)),
+                };
+                let path = path.display();
+                let text = format!("the {what} needs {path}, which slots would lack: it is not in the commit");
+                return Err(refuse(CannotStart, text).hint(hint).into());
             }
         }
         Ok(())
@@ -351,7 +431,7 @@ impl<'a> Surveyed<'a> {
     }
 
     /// Refuses an environment with an editable install from the user's working tree: runs would import from there.
-    fn refuse_editable(&self, environment: &Path) -> Result<(), LayoutError> {
+    fn refuse_editable(&self, environment: &Path) -> Result<(), UserError> {
         let linked = self.layout.links.iter().map(|link| self.main.join(link));
         let not_code: Vec<PathBuf> = linked.chain([environment.to_owned()]).collect();
         let is_code = |path: &PathBuf| !not_code.iter().any(|place| path.starts_with(place));
@@ -375,7 +455,15 @@ impl<'a> Surveyed<'a> {
                     let syncs = self.lines().any(|(_, line)| syncs_environment(line));
                     let mut links = self.layout.links.iter();
                     let link = links.find(|link| syncs && environment.starts_with(self.main.join(link)));
-                    return Err(LayoutError::Editable { file: path, target, link: link.cloned() });
+                    let own = |link: &PathBuf| {
+                        format!("omit --link {} and let each slot make its own, or ", shell_word(link))
+                    };
+                    let omit = link.map(own).unwrap_or_default();
+                    let (file, target) = (path.display(), target.display());
+                    let text = format!("{file} makes runs import from {target} instead of their slot's working tree");
+                    return Err(refuse(CannotStart, text).hint(format!(
+                        "{omit}have the command find the slot's code first: --cmd \"PYTHONPATH=src python ...\""
+                    )));
                 }
             }
         }
@@ -383,7 +471,7 @@ impl<'a> Surveyed<'a> {
     }
 
     /// Refuses one environment of `uv` for several trees of a package: each run would install it anew, from its own tree.
-    fn refuse_shared_by_uv(&self) -> Result<(), LayoutError> {
+    fn refuse_shared_by_uv(&self) -> Result<(), UserError> {
         let is_shared = match env::var_os(UV_ENVIRONMENT).filter(|value| !value.is_empty()) {
             Some(path) => {
                 Path::new(&path).is_absolute()
@@ -394,7 +482,11 @@ impl<'a> Surveyed<'a> {
         let syncs = self.lines().any(|(_, line)| syncs_environment(line));
         let no_sync = env::var_os("UV_NO_SYNC").is_some_and(|value| !value.is_empty());
         if is_shared && syncs && !no_sync && is_package(&text_of(&self.main.join("pyproject.toml"))) {
-            return Err(LayoutError::SharedByUv);
+            let text = "`uv` would install this project into the one environment of all slots, from each slot in turn";
+            return Err(refuse(CannotStart, text).hint(
+                "omit --link .venv and unset UV_PROJECT_ENVIRONMENT, so that each slot gets an environment, or write \
+                 `uv run --no-sync`",
+            ));
         }
         Ok(())
     }
@@ -406,13 +498,15 @@ pub(crate) fn plain_links(repo: &Repo, contract: &Contract, links: &[PathBuf]) -
     let mut plain: Vec<PathBuf> = Vec::new();
     for path in links {
         if let (true, Ok(relative)) = (path.is_absolute(), path.strip_prefix(&main)) {
-            return Err(LayoutError::AbsoluteLink { path: path.clone(), relative: relative.to_owned() }.into());
+            let text = format!("--link takes a path relative to the repository's root, not {}", path.display());
+            return Err(refuse(Usage, text).hint(format!("write --link {}", shell_word(relative))).into());
         }
         let Some(link) = within(path) else {
             return Err(SessionError::NotInWorktree { path: path.clone(), root: main });
         };
         if is_own(&link) || link.starts_with(".git") {
-            return Err(LayoutError::OwnLink(link).into());
+            let text = format!("cannot link {}: it belongs to git or ar", link.display());
+            return Err(refuse(Usage, text).hint("omit that --link").into());
         }
         if fs::metadata(main.join(&link)).is_err() {
             return Err(SessionError::NothingToLink(link));
@@ -422,7 +516,7 @@ pub(crate) fn plain_links(repo: &Repo, contract: &Contract, links: &[PathBuf]) -
         }
         for folder in link.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
             if main.join(folder).is_symlink() && repo.objects.is_in(&contract.start, folder)? {
-                return Err(LayoutError::BehindLink { path: link.clone(), link: folder.to_owned() }.into());
+                return Err(behind_link(&link, folder).into());
             }
         }
         plain.push(link);
@@ -430,9 +524,15 @@ pub(crate) fn plain_links(repo: &Repo, contract: &Contract, links: &[PathBuf]) -
     plain.sort();
     plain.dedup();
     if let Some(pair) = plain.windows(2).find(|pair| pair[1].starts_with(&pair[0])) {
-        return Err(LayoutError::BehindLink { path: pair[1].clone(), link: pair[0].clone() }.into());
+        return Err(behind_link(&pair[1], &pair[0]).into());
     }
     Ok(plain)
+}
+
+fn behind_link(path: &Path, link: &Path) -> UserError {
+    let (named, link) = (path.display(), link.display());
+    refuse(CannotStart, format!("cannot link {named}: {link} is a link in each slot's working tree itself"))
+        .hint(format!("omit --link {}", shell_word(path)))
 }
 
 /// All names of working trees: as git has them, without links, and as the shell came there.

@@ -7,13 +7,15 @@ use jiff::Timestamp;
 
 use super::invocation::{Drive, Plan};
 use crate::agent::{Preset, agent_terms, within_agent};
-use crate::domain::{Asked, Clock, Contract, Drift, Layout, LedgerDialect, MetricSource, MetricSpec, Tag, moment_text};
+use crate::domain::{
+    Asked, Clock, Contract, Drift, Layout, LedgerDialect, MetricSource, MetricSpec, Tag, UserError, moment_text,
+};
 use crate::exec::boot_id;
 use crate::git::{Head, Repo};
 use crate::rules::{
     AgentFacts, AgentSetting, History, LoopAgent, LoopCall, Moment, Night, NightCaps, Tonight, loop_agent,
 };
-use crate::session::errors::{AxesError, BranchError, NoAgent, SessionError};
+use crate::session::errors::{BranchError, NoAgent, SessionError, Usage, refuse};
 use crate::session::files::{installed_agents, is_session};
 use crate::state::Journal;
 
@@ -108,7 +110,7 @@ pub(crate) fn continue_contract(stored: Contract, wanted: &Wanted, drive: Drive)
 }
 
 /// The terms with weights that sum to 1, and a warning where they did not. Refuses terms on axes that cannot work.
-pub(crate) fn with_axes(mut contract: Contract) -> Result<(Contract, Option<String>), AxesError> {
+pub(crate) fn with_axes(mut contract: Contract) -> Result<(Contract, Option<String>), UserError> {
     let mut warning = None;
     if let Some(axes) = contract.composite.take() {
         let (axes, other_weights) = axes.settled()?;
@@ -116,10 +118,17 @@ pub(crate) fn with_axes(mut contract: Contract) -> Result<(Contract, Option<Stri
     }
     let is_composite = contract.deciding_composite().is_some();
     if is_composite && matches!(contract.metric.source, MetricSource::Regex(_)) {
-        return Err(AxesError::Pattern);
+        let text = "--metric-regex finds one number, and a composite is computed from several";
+        return Err(refuse(Usage, text).hint("omit --metric-regex"));
     }
     match contract.stop_rules.iter().find(|rule| rule.needs_composite()) {
-        Some(rule) if !is_composite => Err(AxesError::NeedsComposite(rule.to_string())),
+        Some(rule) if !is_composite => {
+            let text =
+                format!("the stop rule {rule} needs the axes of a composite, and this session has another metric");
+            Err(refuse(Usage, text).hint(
+                "use kill, plateau:N or above:VALUE:N, or describe the axes in [composite] and pass --metric composite",
+            ))
+        }
         _ => Ok((contract, warning)),
     }
 }

@@ -14,7 +14,7 @@ use std::{fs, io};
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use super::scoring::{artifact_at, read_terms};
+use super::scoring::{artifact_at, cannot_use, read_terms};
 use crate::agent::{CitedSource, NewClaim, last_line, read_answer};
 use crate::crash;
 use crate::domain::{
@@ -27,7 +27,7 @@ use crate::git::{Repo, Stored};
 use crate::measure::plain_text;
 use crate::rules::{LARGEST_ADDED, calls_score, is_research};
 use crate::score::{Catalogue, Citation, Library, Problem, Request, Source, as_text, source_id};
-use crate::session::errors::{ResearchError, ScoreError, SessionError};
+use crate::session::errors::{CannotStart, SessionError, refuse};
 
 /// The largest artifact and the largest source, in bytes: what a change may add, and several books.
 pub(crate) const LARGEST_TEXT: u64 = LARGEST_ADDED;
@@ -185,8 +185,7 @@ pub(crate) fn with_research(
     }
     if is_new && contract.metric.name == COMPOSITE {
         if let Some(own) = contract.composite.take() {
-            let of = || "[composite] of ar.toml".to_owned();
-            terms = terms.with_composite(own).map_err(|source| ScoreError::Terms { terms: of(), source })?;
+            terms = terms.with_composite(own).map_err(cannot_use("[composite] of ar.toml"))?;
         }
         contract.artifact_form = Some(terms.composite.form);
         // Its threshold is one of the mean: in another form what multiplies keeps nothing.
@@ -459,7 +458,10 @@ pub async fn ask_subtopics(command: &str, limit: Duration, question: &str) -> Re
          write files, print one on each line after `- `, and nothing else. Nobody will answer: do not ask.\n",
         call.proposal().display()
     );
-    let failed = |why: String| ResearchError::NoSubtopics(why);
+    let failed = |why: String| {
+        refuse(CannotStart, format!("the agent named no sub-topics: {why}"))
+            .hint("name them yourself: --subtopic \"Memory\" --subtopic \"Speed\"")
+    };
     call.ask(&prompt).await.map_err(failed)?;
     let written = read_at_most(&call.proposal(), OUTPUT).unwrap_or_default();
     let written: Option<Value> = serde_json::from_slice(&written).ok();

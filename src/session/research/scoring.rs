@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::artifact::{LARGEST_TEXT, RESEARCH_THRESHOLD, ResearchFiles, ask_novelty, ask_verify, read_file};
-use crate::domain::{CommitId, Composite, Contract, ExperimentId, Outcome, Record, Tag, bytes_text};
+use crate::domain::{CommitId, Composite, Contract, ExperimentId, Outcome, Record, Tag, UserError, bytes_text};
 use crate::fs::{absent, read_at_most, write_atomic};
 use crate::git::{Repo, Stored};
 use crate::rules::{History, decided_novelty};
@@ -14,7 +14,7 @@ use crate::score::{
     Artifact, Catalogue, Claim, Earlier, Keeps, Request, ResearchTerms, Score, Scoring, Standing, TERMS_FILE, Verdicts,
     as_text, source_id,
 };
-use crate::session::errors::{ScoreError, SessionError};
+use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{is_session, read_history, session_of_head, stored_contract};
 use crate::state::SessionFolder;
 
@@ -90,12 +90,15 @@ pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored,
     };
     let mut terms = read_terms(&repo, before.start.as_ref())?;
     if let Some(composite) = before.composite.clone() {
-        let of = || "[composite] of the session".to_owned();
-        terms = terms.with_composite(composite).map_err(|source| ScoreError::Terms { terms: of(), source })?;
+        terms = terms.with_composite(composite).map_err(cannot_use("[composite] of the session"))?;
     }
     let files = ResearchFiles::new(&repo, of.commit);
     let path = terms.artifact.clone();
-    let unreadable = |why: String| ScoreError::Artifact { path: path.clone(), why };
+    let unreadable = |why: String| {
+        let path = path.display();
+        refuse(CannotStart, format!("cannot read the artifact {path}: {why}"))
+            .hint(format!("run `git show HEAD:{path}` to see the last version that was committed"))
+    };
     let bytes = files.read(&terms.artifact).map_err(|error| unreadable(error.to_string()))?;
     let text = as_text(&bytes).map_err(|error| unreadable(error.to_string()))?;
     let file = terms.artifact.to_string_lossy();
@@ -222,23 +225,35 @@ fn earlier_records(history: &History, own: Option<ExperimentId>) -> Vec<&Record>
 /// Reads the research terms from the start commit of a session, or without one from the working tree.
 pub(crate) fn read_terms(repo: &Repo, start: Option<&CommitId>) -> Result<ResearchTerms, SessionError> {
     let place = start.map_or("the working tree".to_owned(), |commit| format!("commit {}", commit.short(8)));
-    let unreadable = |why: String| ScoreError::UnreadableTerms { place: place.clone(), why };
+    let unreadable = |why: String| {
+        refuse(CannotStart, format!("cannot read {TERMS_FILE} of {place}: {why}"))
+            .hint(format!("run `file {TERMS_FILE}` to see what it is"))
+    };
+    let missing = || {
+        refuse(CannotStart, format!("{place} has no {TERMS_FILE}"))
+            .hint("commit one before the session starts; `ar init --research \"QUESTION\"` writes it")
+    };
     let bytes = match start {
         Some(commit) => match repo.objects.read_at(commit, Path::new(TERMS_FILE), LARGEST_TEXT)? {
             Stored::File(bytes) => bytes,
-            Stored::Missing => return Err(ScoreError::NoTerms { place }.into()),
+            Stored::Missing => return Err(missing().into()),
             Stored::NoFile => return Err(unreadable("it is not a regular file".into()).into()),
             Stored::TooLarge(size) => return Err(unreadable(format!("it has {}", bytes_text(size))).into()),
         },
         None => match read_file(&repo.worktree().join(TERMS_FILE)) {
             Ok(bytes) => bytes,
-            Err(error) if absent(&error) => return Err(ScoreError::NoTerms { place }.into()),
+            Err(error) if absent(&error) => return Err(missing().into()),
             Err(error) => return Err(unreadable(error.to_string()).into()),
         },
     };
     let text = as_text(&bytes).map_err(|error| unreadable(error.to_string()))?;
-    let named = |source| ScoreError::Terms { terms: format!("{TERMS_FILE} of {place}"), source };
-    Ok(ResearchTerms::read(text).map_err(named)?)
+    Ok(ResearchTerms::read(text).map_err(cannot_use(&format!("{TERMS_FILE} of {place}")))?)
+}
+
+/// Names the terms that an error is about; its hint stays.
+pub(crate) fn cannot_use(terms: &str) -> impl FnOnce(UserError) -> UserError {
+    let error = refuse(CannotStart, format!("cannot use {terms}"));
+    |mut cause| error.hint(cause.hint.take().unwrap_or_default()).caused_by(cause)
 }
 
 /// The artifact of a commit; one without claims where it cannot be read.

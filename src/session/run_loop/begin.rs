@@ -13,7 +13,7 @@ use super::verifying::{check_baseline, forget_repeats, repeat_in_first_slot, rep
 use crate::agent::{Proposal, task_spec};
 use crate::crash;
 use crate::domain::{
-    Contract, ExperimentId, FailureClass, Gpu, GpuOther, Layout, Outcome, Phase, Record, RunRole, Trouble,
+    Contract, ExperimentId, FailureClass, Gpu, GpuOther, Layout, Outcome, Phase, Record, RunRole, Trouble, list,
 };
 use crate::exec::{GpuHolder, GpuLocks, OpensWatch, boot_id, host_name};
 use crate::fs::remove_left_over;
@@ -24,7 +24,7 @@ use crate::rules::{
     baseline_with, describe_failure, is_confirmed, may_be_code, refuse_incomparable,
 };
 use crate::session::attempt::{Attempt, Attempted, await_files, end_first_jobs, end_further_runs, end_jobs};
-use crate::session::errors::{FailedBaseline, LayoutError, SessionError, TryError};
+use crate::session::errors::{CannotStart, FailedBaseline, SessionError, TryError, refuse};
 use crate::session::files::{
     INDEX_BEFORE, exclude_own, exclude_pattern, expected_tip, read_history, refuse_elsewhere, remove_file,
 };
@@ -227,7 +227,13 @@ impl Session<'_> {
         let opened = self.opened_again(opens.map(OpensWatch::finish).unwrap_or_default(), &terms, &first).await?;
         if !opened.is_empty() {
             self.roll_back()?;
-            return Err(LayoutError::OpenedHere(opened).into());
+            let text = format!("a run opened files of this working tree instead of its slot's: {}", list(&opened));
+            return Err(refuse(CannotStart, text)
+                .hint(
+                    "find what leads there, such as an installed package, a configuration file or a cache; if it was an \
+                     editor or a language server, close it and start again",
+                )
+                .into());
         }
         let mut beside = beside?;
         if measured.failure.is_none() {
@@ -416,8 +422,7 @@ pub(crate) fn slot_setup(
     let chosen: Vec<Gpu> = gpus.iter().flat_map(|slot| slot.gpus.iter().cloned()).collect();
     let (repository, session) = (repo.main_worktree(), contract.tag.clone());
     let holder = GpuHolder { repository, session, process: std::process::id() };
-    let locks =
-        if chosen.is_empty() { None } else { Some(GpuLocks::take(&chosen, &holder).map_err(LayoutError::from)?) };
+    let locks = if chosen.is_empty() { None } else { Some(GpuLocks::take(&chosen, &holder)?) };
     let surveyed = layout.map(|layout| Surveyed::new(repo, contract, layout));
     let has_linked_environment = surveyed.is_some_and(|surveyed| surveyed.has_linked_environment());
     Ok(SlotSetup { gpus: gpus.to_vec(), _locks: locks, has_linked_environment })

@@ -11,7 +11,7 @@ use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Message, Outcome, Phase, Record, StopReason, Unparsed, Version};
 use crate::rules::{History, REWORKS, ReworkCall, directions_tried, doubtful_gain, next_rework};
 use crate::session::attempt::{Attempt, Attempted};
-use crate::session::errors::{SessionError, TryError};
+use crate::session::errors::{CannotStart, SessionError, TryError, refuse};
 use crate::session::store::{Store, Texts, add_said, receive_messages};
 use crate::state::OpenExperiment;
 
@@ -52,7 +52,9 @@ impl Session<'_> {
         let store = self.shared.store.get_mut();
         let reworked = reworked(store);
         if let Some(reason) = at_cap(store).filter(|_| reworked.is_none()) {
-            return self.or_roll_back(Err(SessionError::AtCap(Box::new(reason))));
+            let error = refuse(CannotStart, reason.to_string())
+                .hint("stop here; only the user may raise the limit, with --session-max-experiments");
+            return self.or_roll_back(Err(error.into()));
         }
         let attempted = if store.history.baseline().is_some() {
             let attempt = match reworked {

@@ -23,7 +23,7 @@ use crate::domain::{
 use crate::git::{Proposal as Change, Repo};
 use crate::ledger::LedgerFile;
 use crate::rules::{Expenses, History, LadderState, OpenTrouble, Sample, has_words, judge_open, judge_pair};
-use crate::session::errors::{SessionError, VerifyError};
+use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{Others, exclude_own, other_records, read_messages, session_tags};
 use crate::state::{
     CARRIED, Calls, EventLog, Journal, Memory, OpenAttempt, OpenExperiment, PROTECTED, Pauses, Presence, Results,
@@ -140,15 +140,17 @@ pub(crate) fn read_tag<T: DeserializeOwned>(
     name: &str,
     version: impl Fn(&T) -> u32,
 ) -> Result<Option<T>, SessionError> {
-    let Some(tag) = repo.refs.record(name)? else {
-        // A ref that is no tag is somebody else's.
-        return if repo.refs.has_ref(name)? { Err(VerifyError::Unread(name.to_owned()).into()) } else { Ok(None) };
-    };
-    let found = serde_json::from_str::<T>(&tag.message).ok();
-    match found.filter(|found| version(found) == FORMAT_VERSION) {
-        Some(found) => Ok(Some(found)),
-        None => Err(VerifyError::Unread(name.to_owned()).into()),
+    let tag = repo.refs.record(name)?;
+    // A ref that is no tag is somebody else's.
+    if tag.is_none() && !repo.refs.has_ref(name)? {
+        return Ok(None);
     }
+    let found = tag.and_then(|tag| serde_json::from_str::<T>(&tag.message).ok());
+    let found = found.filter(|found| version(found) == FORMAT_VERSION).ok_or_else(|| {
+        refuse(CannotStart, format!("{name} is not a tag that this program can add to"))
+            .hint(format!("look at it with `git show {name}`; a newer ar may have written it"))
+    })?;
+    Ok(Some(found))
 }
 
 /// Writes a tag on `commit` whose message is `value` on one line.
@@ -158,7 +160,9 @@ pub(crate) fn write_tag<T: Serialize>(
     commit: &CommitId,
     value: &T,
 ) -> Result<(), SessionError> {
-    let message = serde_json::to_string(value).map_err(|source| VerifyError::Text(source.to_string()))?;
+    let message = serde_json::to_string(value).map_err(|why| {
+        refuse(CannotStart, format!("cannot write what was verified: {why}")).hint("report this as a defect")
+    })?;
     Ok(repo.refs.rewrite_record(name, commit, &message)?)
 }
 

@@ -14,14 +14,14 @@ use tokio::time::sleep_until;
 use super::writer::Store;
 use crate::domain::{
     Actors, Clock, Escalation, Event, ExperimentId, Message, Notice, Phase, StopReason, StopWhen, Tag, Trouble,
-    count_of, cut, list, one_line, with_causes,
+    bytes_text, count_of, cut, list, one_line, with_causes,
 };
 use crate::exec::next_tick;
 use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::measure::PlainText;
 use crate::report::{escalation_text, flag_text};
-use crate::session::errors::{LONGEST, MessageError, SessionError};
+use crate::session::errors::{CannotStart, SessionError, Usage, refuse};
 use crate::session::files::is_driven;
 use crate::state::{
     EscalationFiles, HeardMessages, Journal, MessageFile, MessageKey, MessageMarks, RepairedLines, SessionFolder,
@@ -168,15 +168,20 @@ pub struct Told {
     pub is_active: bool,
 }
 
+/// The longest text of a word, in bytes.
+const LONGEST: u64 = 1 << 20;
+
 /// Says something to the agents of a session, also while it is active: to the next one, or `standing` to all. It is on
 /// disk when this returns.
 ///
 /// # Errors
 ///
-/// [`MessageError`]; the file cannot be written.
+/// The text is empty or too long, there is no home folder for the user's key, or the file cannot be written.
 pub fn tell(repo: &Repo, tag: &Tag, text: &str, standing: bool, clock: Clock) -> Result<Told, SessionError> {
-    if text.len() > LONGEST {
-        return Err(MessageError::TooLong(text.len()).into());
+    let length = text.len() as u64;
+    if length > LONGEST {
+        let text = format!("the text has {}, more than the limit of {}", bytes_text(length), bytes_text(LONGEST));
+        return Err(refuse(Usage, text).hint("put it into a file that the agent can read, and name that file").into());
     }
     let mut plain = PlainText::default();
     let mut bytes = plain.push(text.as_bytes());
@@ -184,13 +189,22 @@ pub fn tell(repo: &Repo, tag: &Tag, text: &str, standing: bool, clock: Clock) ->
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim();
     if text.is_empty() {
-        return Err(MessageError::Empty.into());
+        return Err(refuse(Usage, "the text is empty")
+            .hint("write what the agent must know, as in `ar tell \"keep the batch size\"`")
+            .into());
     }
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let key = MessageKey::read_or_make()?.ok_or(MessageError::NoHome)?;
+    let key = own_key()?;
     // A number that the journal has as delivered is never given again.
     let id = MessageFile::new(&folder, tag).add(&key, marks(&folder).last(), (text, standing), clock.now())?;
     Ok(Told { id, is_active: is_driven(repo, &folder)? })
+}
+
+/// The user's key, made if there is none.
+fn own_key() -> Result<MessageKey, SessionError> {
+    let no_home = || refuse(CannotStart, "no home folder for the key that marks a word as yours");
+    let key = MessageKey::read_or_make()?;
+    Ok(key.ok_or_else(|| no_home().hint("set HOME, or XDG_STATE_HOME to an absolute path"))?)
 }
 
 /// The words of a session that a coming prompt has: those that no call had yet, and the standing ones.
@@ -210,15 +224,15 @@ pub fn waiting_messages(repo: &Repo, tag: &Tag) -> Result<Vec<Message>, SessionE
 ///
 /// # Errors
 ///
-/// [`MessageError::NoWord`] if no coming prompt has it; the file cannot be written.
+/// No coming prompt has it, or the file cannot be written.
 pub fn drop_message(repo: &Repo, tag: &Tag, id: u32, clock: Clock) -> Result<Message, SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let no_word = || MessageError::NoWord { tag: tag.clone(), id };
+    let no_word =
+        || refuse(CannotStart, format!("session {tag} has no word {id}")).hint("run `ar tell --list` to see them");
     if !waiting_messages(repo, tag)?.iter().any(|word| word.id == id) {
         return Err(no_word().into());
     }
-    let key = MessageKey::read_or_make()?.ok_or(MessageError::NoHome)?;
-    let dropped = MessageFile::new(&folder, tag).drop_message(&key, id, clock.now())?;
+    let dropped = MessageFile::new(&folder, tag).drop_message(&own_key()?, id, clock.now())?;
     Ok(dropped.ok_or_else(no_word)?)
 }
 

@@ -10,7 +10,7 @@ use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice
 use crate::fs::{free_name, is_made, make_writable, move_to};
 use crate::git::{Proposal, WhyLeftOut};
 use crate::rules::{Forbidden, folders_of, takes_the_place};
-use crate::session::errors::SessionError;
+use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{SETTINGS_FILE, remove_file};
 use crate::session::store::Store;
 use crate::state::{OpenAttempt, OpenExperiment, PROTECTED, files_below};
@@ -55,7 +55,12 @@ impl Workspace {
                 store.note(format!("detected changes of protected files that ar cannot restore: {}", list(&left)));
                 Ok(changed)
             }
-            false => Err(SessionError::ProtectedLost(left)),
+            false => {
+                let text = format!("protected files were changed and their copies are missing: {}", list(&left));
+                Err(refuse(CannotStart, text)
+                    .hint("restore them as they were when the session began, or start another session with --tag")
+                    .into())
+            }
         }
     }
 

@@ -21,7 +21,7 @@ use crate::rules::{
     ArtifactGlobs, CallMounts, FileTerms, JobPlaces, Wall, WalledRole, is_bytecode, is_compiled, modules_behind,
     protected_mounts,
 };
-use crate::session::errors::SessionError;
+use crate::session::errors::{SessionError, Usage, refuse};
 use crate::session::files::{SETTINGS_FILE, remove_file};
 use crate::session::store::{AGENT, Store, job_place, own_names, writes_log};
 use crate::state::{
@@ -501,8 +501,10 @@ pub(crate) fn refuse_artifacts(repo: &Repo, contract: &Contract, terms: &FileTer
         return Ok(());
     }
     let refused = |path: &Path, what| {
-        let glob = globs.matched(path).unwrap_or_default().to_owned();
-        Err(SessionError::NoArtifact { glob, path: path.to_owned(), what })
+        let glob = globs.matched(path).unwrap_or_default();
+        Err(refuse(Usage, format!("--artifact '{glob}' matches {}, which is {what}", path.display()))
+            .hint("name files that the run writes and git does not have, as in --artifact 'checkpoints/best.*'")
+            .into())
     };
     if let Some(own) = OWN.iter().map(Path::new).find(|own| globs.matched(own).is_some()) {
         return refused(own, "one of ar's own files");

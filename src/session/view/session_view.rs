@@ -22,7 +22,7 @@ use crate::rules::{
     Checks, History, LadderState, Likeness, OtherBaseline, RatedSession, SessionFacts, Unfound, Weighed, axis_means,
     cap_of_tries, find_experiment, session_enough, weigh,
 };
-use crate::session::errors::{AxesError, KeepsError, SessionError};
+use crate::session::errors::{CannotStart, KeepsError, SessionError, refuse};
 use crate::session::files::{
     Choice, Chosen, SessionRefs, choose_session, no_experiment, no_session, parse_record, program_of, read_history,
     refuse_changed, session_tags, stored_contract,
@@ -146,7 +146,12 @@ impl SessionView {
             Some(Imported { file, line, .. }) => format!("line {line} of {file} names none"),
             None => "its record names none".to_owned(),
         };
-        Err(SessionError::UnknownCommit { tag: record.tag.to_string(), id: record.id, why })
+        let Record { tag, id, .. } = record;
+        Err(refuse(CannotStart, format!("the commit of experiment {id} of session {tag} is unknown: {why}"))
+            .hint(
+                "if another repository has it, `git fetch` it from there and import the ledger again with `--tag NEW`",
+            )
+            .into())
     }
 
     /// The session and why it is the one that is read.
@@ -373,8 +378,16 @@ impl SessionView {
     pub fn restore_artifacts(&self, record: &Record, dir: &Path) -> Result<Vec<PathBuf>, SessionError> {
         let folder = match self.artifacts(record) {
             Some(SavedArtifacts::In(folder)) => folder,
-            Some(SavedArtifacts::Gone(why)) => return Err(SessionError::ArtifactsGone { id: record.id, why }),
-            None => return Err(SessionError::NoArtifacts(experiment_name(record.id))),
+            Some(SavedArtifacts::Gone(why)) => {
+                return Err(refuse(CannotStart, format!("the artifacts of experiment {} are gone: {why}", record.id))
+                    .hint("run `ar repro N` to run it again; raise --keep-artifacts to keep more of them")
+                    .into());
+            }
+            None => {
+                return Err(refuse(CannotStart, format!("{} has no artifacts", experiment_name(record.id)))
+                    .hint("pass --artifact GLOB to `ar run` or `ar resume` to save files of the runs that it keeps")
+                    .into());
+            }
         };
         // A record may come from elsewhere.
         let is_inside = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
@@ -383,7 +396,9 @@ impl SessionView {
             return Err(SessionError::ArtifactOutside { id: record.id, path: (*outside).to_owned() });
         }
         if let Some(taken) = paths.iter().map(|path| dir.join(path)).find(|to| fs::symlink_metadata(to).is_ok()) {
-            return Err(SessionError::ArtifactInTheWay(taken));
+            return Err(refuse(CannotStart, format!("{} already exists", taken.display()))
+                .hint("name an empty folder, or one that does not exist yet")
+                .into());
         }
         let copy = |path: &&Path| {
             let (from, to) = (folder.join(path), dir.join(path));
@@ -426,7 +441,9 @@ impl SessionView {
         };
         let line = RatedLine::new(&self.repo.main_worktree(), &self.tag, &contract.start, rating, axes);
         if !add_rating(&line)? {
-            return Err(AxesError::NoHome.into());
+            return Err(refuse(CannotStart, "no home folder for your ratings")
+                .hint("set HOME, or XDG_STATE_HOME to an absolute path")
+                .into());
         }
         Ok(before)
     }
@@ -439,7 +456,12 @@ impl SessionView {
     /// The session has no axes, or the ratings cannot be read.
     pub fn weigh(&self) -> Result<Weighed, SessionError> {
         let contract = self.contract.as_ref().ok_or_else(|| self.no_contract())?;
-        let composite = contract.composite.clone().ok_or_else(|| AxesError::NoComposite(self.tag.clone()))?;
+        let no_axes = || {
+            refuse(CannotStart, format!("session {} has no axes to weigh", self.tag)).hint(
+                "name a session with a [composite], as in `ar report TAG --weights`; `ar rate` lists the sessions",
+            )
+        };
+        let composite = contract.composite.clone().ok_or_else(no_axes)?;
         let own = likeness(&self.repo, contract, &composite)?;
         let mut elsewhere = read_ratings()?;
         let ratings = elsewhere.clone();

@@ -32,7 +32,7 @@ use crate::rules::{
     CLOCK_PATIENCE, GPU_PATIENCE, GpuTurn, History, Python, any_gpu_turn, clock_jump, environment_differences,
     gpu_turn, is_clock_behind, pythons_of, usable_gpus,
 };
-use crate::session::errors::SessionError;
+use crate::session::errors::{Damaged, SessionError, refuse};
 use crate::session::files::remove_file;
 use crate::session::store::{RUN, Store};
 use crate::state::{read_json, write_json};
@@ -189,7 +189,12 @@ fn refuse_damaged(repo: &Repo, checker: &mut ObjectChecker, checked: Checked) ->
     }
     repo.objects.rewrite_all_lost()?;
     let damaged = checker.check_again(Instant::now() + NEW).damaged;
-    if damaged.is_empty() { Ok(()) } else { Err(SessionError::ObjectsDamaged(damaged)) }
+    if damaged.is_empty() {
+        return Ok(());
+    }
+    Err(refuse(Damaged, format!("objects of git's are damaged: {}", damaged.join(", ")))
+        .hint("inspect with `git fsck --full`, and fetch the objects from a copy of the repository")
+        .into())
 }
 
 /// The permission to start new calls.

@@ -6,6 +6,8 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::user_error::{ErrorKind, UserError, refuse};
+
 /// The name of the metric that `ar` works out from the axes.
 pub const COMPOSITE: &str = "composite";
 
@@ -73,60 +75,6 @@ pub struct Composite {
     pub axes: BTreeMap<String, Axis>,
 }
 
-/// The reason that a composite cannot be computed.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum CompositeError {
-    /// It has no axes.
-    #[error("the composite has no axes")]
-    NoAxes,
-    /// A weight is negative or no number.
-    #[error("invalid weight of `{axis}`: {weight}")]
-    Weight {
-        /// The axis.
-        axis: String,
-        /// The weight.
-        weight: f64,
-    },
-    /// All weights are 0.
-    #[error("all weights are 0")]
-    NoWeight,
-    /// The ends of a range are the same, or one of them is no finite number.
-    #[error("invalid range of `{axis}`: {lo} to {hi}")]
-    Range {
-        /// The axis.
-        axis: String,
-        /// The number that becomes 0.
-        lo: f64,
-        /// The number that becomes 1.
-        hi: f64,
-    },
-    /// A floor is not within 0..1.
-    #[error("invalid floor of `{axis}`: {floor}")]
-    Floor {
-        /// The axis.
-        axis: String,
-        /// The floor.
-        floor: f64,
-    },
-}
-
-impl CompositeError {
-    /// Returns a hint on how to fix it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            CompositeError::NoAxes => {
-                "describe each axis, as in `[composite.axes.novelty]` and `weight = 0.25` below it"
-            }
-            CompositeError::Weight { .. } => "write a weight of 0 or more, as in `weight = 0.25`",
-            CompositeError::NoWeight => "give an axis a weight above 0, as in `weight = 0.25`",
-            CompositeError::Range { .. } => {
-                "write the numbers that become 0 and 1, as in `range = [0, 40]`, or `range = [40, 0]` where less is better"
-            }
-            CompositeError::Floor { .. } => "write a floor from 0 to 1, as in `floor = 0.5`",
-        }
-    }
-}
-
 impl Composite {
     /// The axes of research with the weights for a type of question; `None` for a type that is not in [`PRESETS`].
     pub fn preset(name: &str) -> Option<Composite> {
@@ -137,27 +85,33 @@ impl Composite {
     }
 
     /// Checks it, and brings weights that do not sum to 1 to that: the composite, and a warning where it did.
-    pub fn settled(mut self) -> Result<(Composite, Option<String>), CompositeError> {
-        for (name, Axis { weight, floor, range }) in &self.axes {
-            let axis = || name.clone();
+    pub fn settled(mut self) -> Result<(Composite, Option<String>), UserError> {
+        let refused = |text, hint: &str| Err(refuse(ErrorKind::Usage, text).hint(hint));
+        for (axis, Axis { weight, floor, range }) in &self.axes {
             if !weight.is_finite() || *weight < 0.0 {
-                return Err(CompositeError::Weight { axis: axis(), weight: *weight });
+                let text = format!("invalid weight of `{axis}`: {weight}");
+                return refused(text, "write a weight of 0 or more, as in `weight = 0.25`");
             }
             if let Some(floor) = floor.filter(|floor| !(0.0..=1.0).contains(floor)) {
-                return Err(CompositeError::Floor { axis: axis(), floor });
+                let text = format!("invalid floor of `{axis}`: {floor}");
+                return refused(text, "write a floor from 0 to 1, as in `floor = 0.5`");
             }
             if let Some([lo, hi]) = *range
                 && (lo == hi || !(hi - lo).is_finite())
             {
-                return Err(CompositeError::Range { axis: axis(), lo, hi });
+                return refused(
+                    format!("invalid range of `{axis}`: {lo} to {hi}"),
+                    "write the numbers that become 0 and 1, as in `range = [0, 40]`, or `range = [40, 0]` where less is better",
+                );
             }
         }
         if self.axes.is_empty() {
-            return Err(CompositeError::NoAxes);
+            let hint = "describe each axis, as in `[composite.axes.novelty]` and `weight = 0.25` below it";
+            return refused("the composite has no axes".into(), hint);
         }
         let sum: f64 = self.axes.values().map(|axis| axis.weight).sum();
         if sum == 0.0 {
-            return Err(CompositeError::NoWeight);
+            return refused("all weights are 0".into(), "give an axis a weight above 0, as in `weight = 0.25`");
         }
         if (sum - 1.0).abs() <= SUM_TOLERANCE {
             return Ok((self, None));
@@ -262,7 +216,7 @@ mod tests {
             for (axis, weight) in RESEARCH_AXES.into_iter().zip(weights) {
                 assert_eq!(composite.axes[axis].weight, weight, "{name}: {axis}");
             }
-            assert_eq!(composite.clone().settled(), Ok((composite, None)), "{name}");
+            assert_eq!(composite.clone().settled().unwrap(), (composite, None), "{name}");
         }
         assert_eq!(Composite::preset("other"), None);
     }
@@ -297,7 +251,7 @@ mod tests {
         ] {
             let error = read(text).unwrap().settled().unwrap_err();
             assert_eq!(error.to_string(), what);
-            assert!(error.hint().contains('`'), "{what}");
+            assert!(error.hint.is_some_and(|hint| hint.contains('`')), "{what}");
         }
     }
 

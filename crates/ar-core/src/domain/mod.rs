@@ -27,12 +27,13 @@ mod target;
 mod text;
 mod trouble;
 mod unit;
+mod user_error;
 
 pub use agent_calls::{
     CURRENCY, LastCall, Outage, OutageKind, Price, Prices, Refusal, Review, ReviewVerdict, Said, Spent, Stall, Tokens,
     Usage, money_text, tokens_text,
 };
-pub use composite::{Axis, COMPOSITE, Composite, CompositeError, DEFAULT_FLOOR, Form, PRESETS, RESEARCH_AXES, Rating};
+pub use composite::{Axis, COMPOSITE, Composite, DEFAULT_FLOOR, Form, PRESETS, RESEARCH_AXES, Rating};
 pub use contract::{Drift, Follows, LOCK_FILES, settings, stale_lock_clause};
 pub use dialect::{DialectFormat, LedgerDialect};
 pub use direction::{Direction, NameKind, plain_name};
@@ -79,3 +80,4 @@ pub use text::{
 };
 pub use trouble::{Alert, AlertKind, Area, Escalate, Escalation, Finding, Severity, Trouble, report_clause};
 pub use unit::{Suffix, Unit, duration};
+pub use user_error::{ErrorKind, UserError, refuse};
