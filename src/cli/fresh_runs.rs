@@ -11,8 +11,8 @@ use autoresearch::domain::{
 use autoresearch::report::{Align, Format, Grid};
 use autoresearch::rules::{CameBack, how_to_repeat};
 use autoresearch::session::{
-    Ablation, FreshNews, KeepsError, Reproduced, Rerun, Rerunning, SessionError, SessionView, VerifiedSide,
-    VerifyError, ablate, verify,
+    Ablation, FreshNews, Reproduced, Rerun, Rerunning, SessionError, SessionView, VerifiedSide, VerifyError, ablate,
+    verify,
 };
 
 use super::args::{AblateArgs, ReproArgs, VerifyArgs};
@@ -84,7 +84,7 @@ fn compared_with(view: &SessionView, record: &Record, is_named: bool) -> Result<
     let history = &view.history;
     let base = history.kept_at(&record.base).filter(|_| is_named).and_then(|base| history.get(base));
     let other = base.or(history.baseline()).filter(|other| other.id != record.id);
-    Ok(other.cloned().ok_or_else(|| SessionError::from(KeepsError::NothingKept(view.tag.to_string())))?)
+    Ok(other.cloned().ok_or_else(|| view.nothing_kept())?)
 }
 
 fn print_verified((a, b): (VerifiedSide<'_>, VerifiedSide<'_>), verified: &VerifiedPair, format: Format) {

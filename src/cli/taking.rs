@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Asked, Tag, count_of, json_text, one_line, shell_word};
+use autoresearch::domain::{Asked, ErrorKind, Tag, count_of, json_text, one_line, refuse, shell_word};
 use autoresearch::git::Repo;
 use autoresearch::report::{exported_grid, fit, imported_grid, record_json};
 use autoresearch::rules::Counts;
 use autoresearch::session::{
-    Drive, FinalizeTerms as Wanted, Import, Interrupt, Interrupts, KeepsError, Plan, Session, SessionError,
+    Drive, FinalizeTerms as Wanted, Import, Interrupt, Interrupts, Plan, Session, SessionError,
 };
 use autoresearch::{fs, session};
 
@@ -25,7 +25,14 @@ pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     let mut view = resolve_session::open(args.session.tag())?;
     if view.has_idle_winners() {
         if !args.drop_winners {
-            return Err(SessionError::from(KeepsError::WinnersWait(view.tag)).into());
+            let tag = &view.tag;
+            let text = format!("session {tag} has changes that wait for more runs");
+            return Err(refuse(ErrorKind::CannotStart, text)
+                .hint(format!(
+                    "run `ar resume {tag}` to make these, or `ar finalize {tag} --drop-winners` to record the changes as \
+                     discards"
+                ))
+                .into());
         }
         end_for_good(&view.tag)?;
         view = resolve_session::open(Some(view.tag))?;

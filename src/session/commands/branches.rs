@@ -12,18 +12,18 @@ use serde_json::{Map, json};
 
 use crate::domain::{
     Clock, CommitId, Concurrency, Contract, DiffStat, ExperimentId, FEWEST_DIGITS, Failure, Imported, MetricSource,
-    MetricSpec, MetricValue, Outcome, RECORD_VERSION, Record, ReviewVerdict, Tag, Waits, list, one_line,
+    MetricSpec, MetricValue, Outcome, RECORD_VERSION, Record, ReviewVerdict, Tag, UserError, Waits, list, one_line,
 };
 use crate::fs::{make_folder, read_regular};
 use crate::git::{GitError, Head, HeadTarget, Merged, Repo};
 use crate::ledger::{Ledger, Row};
-use crate::rules::{kept_message, kept_steps, squashed_message};
-use crate::session::errors::{BranchError, CannotStart, KeepsError, SessionError, refuse};
+use crate::rules::{kept_message, kept_steps, listed, squashed_message};
+use crate::session::errors::{BranchError, CannotStart, Damaged, SessionError, refuse};
 use crate::session::files::{exclude_own, is_session, record_message, session_of_head};
 use crate::session::plan::{free_tag, is_taken, note_finalized};
 use crate::session::store::{Interrupts, watch_programs, watch_programs_until};
 use crate::session::view::SessionView;
-use crate::state::SessionFolder;
+use crate::state::{SEE_DOCTOR, SessionFolder};
 
 /// The branches of sessions stand below this.
 const SESSION_BRANCHES: &str = "autoresearch/";
@@ -110,11 +110,12 @@ impl SessionView {
         let branch = branch.unwrap_or_else(|| format!("{}-final", self.tag));
         let full = self.free_branch(&branch)?;
         let chain = self.kept_chain()?;
-        let [baseline, kept @ ..] = chain.as_slice() else {
-            return Err(KeepsError::NothingKept(self.tag.to_string()).into());
-        };
+        let [baseline, kept @ ..] = chain.as_slice() else { return Err(self.nothing_kept().into()) };
         if let Some(id) = wanted.without.iter().find(|id| !kept.iter().any(|record| record.id == **id)) {
-            return Err(KeepsError::NotKept { tag: self.tag.clone(), id: *id }.into());
+            let tag = &self.tag;
+            let text = format!("experiment {id} of session {tag} was not kept, so it cannot be left out");
+            let hint = format!("run `ar log {tag} --outcome keep` to see the keeps");
+            return Err(refuse(CannotStart, text).hint(hint).into());
         }
         let is_left_out = |record: &Record| wanted.without.contains(&record.id);
         let is_doubted = |record: &&&Record| {
@@ -123,12 +124,12 @@ impl SessionView {
         };
         let doubted: Vec<ExperimentId> = kept.iter().filter(is_doubted).map(|record| record.id).collect();
         if !doubted.is_empty() && !wanted.with_not_earned {
-            return Err(KeepsError::NotEarned { tag: self.tag.clone(), ids: doubted }.into());
+            return Err(not_earned(&self.tag, &doubted).into());
         }
         let follows = self.follows(&baseline.commit)?;
         let subject = |message: &str| message.lines().next().unwrap_or_default().to_owned();
         let Some(last) = kept.iter().rfind(|record| !is_left_out(record)) else {
-            return Err(KeepsError::NothingKept(self.tag.to_string()).into());
+            return Err(self.nothing_kept().into());
         };
         watch_programs(&self.repo, None)?;
         let start = baseline.commit.clone();
@@ -183,7 +184,9 @@ impl SessionView {
         match objects.merge(&record.base, tip, &record.commit)? {
             Merged::Tree(tree) => Ok(objects.commit_merged(&tree, tip, message)?),
             Merged::Conflicts(paths) => {
-                Err(KeepsError::NeedsLeftOut { tag: self.tag.clone(), id: record.id, paths }.into())
+                let (id, tag, paths) = (record.id, &self.tag, list(&paths));
+                let text = format!("experiment {id} of session {tag} builds on what is left out: {paths}");
+                Err(refuse(CannotStart, text).hint(format!("leave it out as well, with --without {id}")).into())
             }
         }
     }
@@ -195,13 +198,7 @@ impl SessionView {
         let chain: Vec<&Record> = kept.collect();
         chain.iter().try_for_each(|record| SessionView::require_commit(record))?;
         match chain.windows(2).find(|pair| pair[1].base != pair[0].commit) {
-            // Another tool may have merged, or amended what it kept.
-            Some(pair) if pair[1].imported.is_some() => {
-                Err(KeepsError::NoChain { tag: self.tag.to_string(), id: pair[1].id, before: pair[0].id }.into())
-            }
-            Some(pair) => {
-                Err(KeepsError::BrokenChain { tag: self.tag.to_string(), id: pair[1].id, before: pair[0].id }.into())
-            }
+            Some(pair) => Err(no_chain(&self.tag, [pair[0].id, pair[1].id], pair[1].imported.is_some()).into()),
             None => Ok(chain),
         }
     }
@@ -242,6 +239,31 @@ impl SessionView {
             None => Ok(full),
         }
     }
+}
+
+/// The error for keeps that the reviewer judged not earned.
+fn not_earned(tag: &Tag, ids: &[ExperimentId]) -> UserError {
+    let without: String = ids.iter().map(|id| format!(" --without {id}")).collect();
+    let first = ids.first().copied().unwrap_or(ExperimentId::BASELINE);
+    refuse(CannotStart, format!("the reviewer calls what was kept not earned: {}", listed(ids))).hint(format!(
+        "run `ar finalize {tag}{without}` to leave them out, or `ar finalize {tag} --with-not-earned` to include them; \
+         `ar show {first} --tag {tag}` prints the reason"
+    ))
+}
+
+/// The error for a keep that was not made on the one before it.
+fn no_chain(tag: &Tag, [before, id]: [ExperimentId; 2], is_imported: bool) -> UserError {
+    // Another tool may have merged, or amended what it kept.
+    if is_imported {
+        let text = format!(
+            "the kept experiments of session {tag} do not form a chain: experiment {id} is not based on experiment {before}"
+        );
+        return refuse(CannotStart, text).hint(format!("extract one of them with `ar restore {id} --tag {tag}`"));
+    }
+    let text = format!(
+        "experiment {id} of session {tag} was kept but is not based on experiment {before}, the keep before it"
+    );
+    refuse(Damaged, text).hint(SEE_DOCTOR)
 }
 
 /// Name of the metric if the ledger has none.
@@ -486,4 +508,38 @@ pub fn commit_new_files(repo: &Repo, files: &[(PathBuf, String)], message: &str)
     let before = repo.refs.head()?;
     let commit = repo.commit_new(message, &known)?;
     Ok(before.commit() != Some(&commit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_that_cannot_be_taken_out_are_refused_with_a_way_out() {
+        let tag: Tag = "t".parse().unwrap();
+        let chain = |is_imported| no_chain(&tag, [3.into(), 4.into()], is_imported);
+        for (error, kind, text, hint) in [
+            (
+                not_earned(&tag, &[3.into(), 4.into()]),
+                CannotStart,
+                "the reviewer calls what was kept not earned: 3 and 4",
+                "run `ar finalize t --without 3 --without 4` to leave them out, or `ar finalize t --with-not-earned` to \
+                 include them; `ar show 3 --tag t` prints the reason",
+            ),
+            (
+                chain(true),
+                CannotStart,
+                "the kept experiments of session t do not form a chain: experiment 4 is not based on experiment 3",
+                "extract one of them with `ar restore 4 --tag t`",
+            ),
+            (
+                chain(false),
+                Damaged,
+                "experiment 4 of session t was kept but is not based on experiment 3, the keep before it",
+                "run `ar doctor` to see the damage and the fix",
+            ),
+        ] {
+            assert_eq!((error.kind, error.to_string().as_str(), error.hint.as_deref()), (kind, text, Some(hint)));
+        }
+    }
 }

@@ -23,7 +23,7 @@ use crate::rules::{
     fresh_groups_besides, most_ablating_runs, taint,
 };
 use crate::session::attempt::FinishedRun;
-use crate::session::errors::{BranchError, CannotStart, KeepsError, SessionError, VerifyError, refuse};
+use crate::session::errors::{BranchError, CannotStart, SessionError, VerifyError, refuse};
 use crate::session::files::{read_history, refuse_elsewhere};
 use crate::session::plan::{Drive, Placing, layout_of};
 use crate::session::run_loop::slot_setup;
@@ -430,8 +430,8 @@ pub async fn ablate(
 ) -> Result<Option<Ablation>, SessionError> {
     let contract = view.terms()?;
     let chain = view.kept_chain()?;
-    let [_, kept @ ..] = chain.as_slice() else { return Err(KeepsError::NothingKept(view.tag.to_string()).into()) };
-    let Some(best) = kept.last() else { return Err(KeepsError::NothingKept(view.tag.to_string()).into()) };
+    let [_, kept @ ..] = chain.as_slice() else { return Err(view.nothing_kept().into()) };
+    let Some(best) = kept.last() else { return Err(view.nothing_kept().into()) };
     let place = FreshRuns::open(&[view], terms, interrupts)?;
     let name = view.tag.ablated_ref(best.id);
     let known = read_tag(&view.repo, &name, |known: &Ablated| known.version)?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use strum::EnumProperty;
 
-use super::experiments::{BranchError, FailedBaseline, KeepsError, TryError, VerifyError};
+use super::experiments::{BranchError, FailedBaseline, TryError, VerifyError};
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
     Drift, ErrorKind, ExperimentId, Space, StopWhen, Tag, TagError, UserError, bytes_text, clock_time, count_of,
@@ -91,8 +91,6 @@ pub enum SessionError {
     #[strum(props(hint = "omit --tag"))]
     OtherSession { tag: String, name: String },
     #[error(transparent)]
-    Keeps(#[from] KeepsError),
-    #[error(transparent)]
     Verify(#[from] VerifyError),
     #[error("{} is not in the working tree {}", path.display(), root.display())]
     NotInWorktree { path: PathBuf, root: PathBuf },
@@ -154,7 +152,6 @@ impl SessionError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             SessionError::User(error) => error.kind,
-            SessionError::Keeps(error) => error.kind(),
             SessionError::Verify(error) => error.kind(),
             SessionError::Try(error) => error.kind(),
             SessionError::Glob(_)
@@ -201,7 +198,6 @@ impl SessionError {
             SessionError::Gpu(error) => Some(error.hint()),
             SessionError::GpuLock(error) => error.hint(),
             SessionError::Branch(error) => Some(error.hint()),
-            SessionError::Keeps(error) => Some(error.hint()),
             SessionError::Verify(error) => Some(error.hint()),
             SessionError::Try(error) => error.hint(),
             SessionError::Baseline(failed) => Some(failed.hint()),

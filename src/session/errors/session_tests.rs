@@ -2,8 +2,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{BranchError, CommandRole, FailedBaseline, KeepsError, SessionError, TryError, VerifyError};
-use crate::domain::{Decide, Drift, FailureClass, MetricSource, Space, StopWhen, Tag};
+use super::{BranchError, CommandRole, FailedBaseline, SessionError, TryError, VerifyError};
+use crate::domain::ErrorKind::CannotStart;
+use crate::domain::{Drift, FailureClass, MetricSource, Space, StopWhen, Tag, refuse};
 use crate::exec::NoWall;
 use crate::git::GitError;
 use crate::ledger::LedgerError;
@@ -84,7 +85,11 @@ fn errors() -> Vec<SessionError> {
         SessionError::Try(TryError::NothingOpen),
         SessionError::Stopped(Box::new(SessionError::Contradiction("one"))),
         SessionError::Stopped(Box::new(SessionError::Try(TryError::NothingToTry))),
-        SessionError::Stopped(Box::new(SessionError::Keeps(KeepsError::WinnersWait(t())))),
+        SessionError::Stopped(Box::new(
+            refuse(CannotStart, "session t has changes that wait for more runs")
+                .hint("run `ar resume t` to make these, or `ar finalize t --drop-winners` to record the changes as discards")
+                .into(),
+        )),
         SessionError::Stopped(Box::new(SessionError::ArtifactOutside { id: 3.into(), path: path() })),
         SessionError::Stopped(Box::new(SessionError::Try(TryError::RefusedStays {
             tag: t(),
@@ -173,11 +178,6 @@ fn branches() -> Vec<SessionError> {
         SessionError::Branch(BranchError::BranchTaken("best".into())),
         SessionError::Branch(BranchError::RestoredAlready { branch: "best".into(), worktree: path() }),
         SessionError::Branch(BranchError::SessionBranch("autoresearch/t".into())),
-        SessionError::Keeps(KeepsError::NothingKept("t".into())),
-        SessionError::Keeps(KeepsError::NotKept { tag: tag("t"), id: 3.into() }),
-        SessionError::Keeps(KeepsError::NotEarned { tag: tag("t"), ids: vec![3.into(), 4.into()] }),
-        SessionError::Keeps(KeepsError::NeedsLeftOut { tag: tag("t"), id: 3.into(), paths: vec![path()] }),
-        SessionError::Keeps(KeepsError::ThresholdDecides(Decide::Confirmed)),
         SessionError::Verify(VerifyError::Same(3.into())),
         SessionError::Verify(VerifyError::Failed { what: "experiment 3".into(), seed: 7, why: "out of memory".into() }),
         SessionError::Verify(VerifyError::OtherMetric {
@@ -187,9 +187,6 @@ fn branches() -> Vec<SessionError> {
         SessionError::Verify(VerifyError::BranchThere("t-dropped".into())),
         SessionError::Verify(VerifyError::Recorded("t".parse().unwrap())),
         SessionError::Verify(VerifyError::NoNoise),
-        SessionError::Keeps(KeepsError::WinnersWait(tag("t"))),
-        SessionError::Keeps(KeepsError::NoChain { tag: "t".into(), id: 4.into(), before: 3.into() }),
-        SessionError::Keeps(KeepsError::BrokenChain { tag: "t".into(), id: 4.into(), before: 3.into() }),
     ]
 }
 

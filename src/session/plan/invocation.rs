@@ -23,9 +23,7 @@ use crate::rules::{
     FileTerms, GpuSlot, History, LoopCall, OtherHost, SessionDriver, Tonight, UV_LINK_MODE, cadence_warning, gaps,
     idle_limits, is_confirmed, is_research, links_from_cache, named_files, refuse_incomparable, within,
 };
-use crate::session::errors::{
-    BranchError, CannotStart, CommandRole, KeepsError, SessionError, TryError, Usage, refuse,
-};
+use crate::session::errors::{BranchError, CannotStart, CommandRole, SessionError, TryError, Usage, refuse};
 use crate::session::files::{
     Conventions, SETTINGS_FILE, check_command, has_job, is_own, lost_records, read_baseline, read_history, record_id,
     refuse_changed, refuse_elsewhere, refuse_full, refuse_tracked, session_of_head, session_tags, session_there,
@@ -641,9 +639,15 @@ fn refuse_several(contract: &Contract, layout: Option<&Layout>) -> Result<(), Us
 }
 
 /// Refuses fresh runs where a threshold decides, whatever the best experiment is.
-fn refuse_threshold(contract: &Contract) -> Result<(), KeepsError> {
-    let decides = contract.keep_above.is_some() && is_confirmed(contract);
-    if decides { Err(KeepsError::ThresholdDecides(contract.decide)) } else { Ok(()) }
+fn refuse_threshold(contract: &Contract) -> Result<(), UserError> {
+    if contract.keep_above.is_none() || !is_confirmed(contract) {
+        return Ok(());
+    }
+    let text = format!(
+        "--decide {} compares with the best experiment, which a threshold (--keep-above, or research) does not",
+        contract.decide
+    );
+    Err(refuse(Usage, text).hint("pass --decide once, or remove `decide` from ar.toml"))
 }
 
 /// Refuses a repository in which something else stands where the folder of all sessions is to be.
@@ -704,4 +708,28 @@ fn untracked_notice(changes: &Changes, at: TreeOwner) -> Option<String> {
         if at.has_user() { "until you `git add` them" } else { "unless you commit them or name them with --link" };
     (!paths.is_empty())
         .then(|| format!("untracked files stay out of every experiment {out}: {}{more}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{CommitId, Decide, Direction, MetricSource, MetricSpec};
+
+    #[test]
+    fn fresh_runs_decide_nothing_where_a_threshold_does() {
+        let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::default() };
+        let contract =
+            Contract::new("t".parse().unwrap(), metric, "true".into(), CommitId::new("1"), jiff::Timestamp::UNIX_EPOCH);
+        let contract = Contract { decide: Decide::Confirmed, ..contract };
+        assert!(refuse_threshold(&contract).is_ok());
+        let error = refuse_threshold(&Contract { keep_above: Some(0.5.into()), ..contract }).unwrap_err();
+        assert_eq!(
+            (error.kind, error.to_string().as_str(), error.hint.as_deref()),
+            (
+                Usage,
+                "--decide confirmed compares with the best experiment, which a threshold (--keep-above, or research) does not",
+                Some("pass --decide once, or remove `decide` from ar.toml")
+            )
+        );
+    }
 }

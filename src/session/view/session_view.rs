@@ -12,7 +12,7 @@ use crate::agent;
 use crate::agent::{Briefing, Memories};
 use crate::domain::{
     Clock, CommitId, Composite, Contract, ExperimentId, ExperimentName, Imported, Note, Outcome, PRESETS, Phase,
-    Rating, Record, Spent, Tag, Which, cut, experiment_name, with_causes,
+    Rating, Record, Spent, Tag, UserError, Which, cut, experiment_name, with_causes,
 };
 use crate::fs::{clone_file, failed, free_beside, make_folder, open_regular};
 use crate::git::{Notes, Repo, Stored};
@@ -22,7 +22,7 @@ use crate::rules::{
     Checks, History, LadderState, Likeness, OtherBaseline, RatedSession, SessionFacts, Unfound, Weighed, axis_means,
     cap_of_tries, find_experiment, session_enough, weigh,
 };
-use crate::session::errors::{CannotStart, KeepsError, SessionError, refuse};
+use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{
     Choice, Chosen, SessionRefs, choose_session, no_experiment, no_session, parse_record, program_of, read_history,
     refuse_changed, session_tags, stored_contract,
@@ -164,12 +164,18 @@ impl SessionView {
         let (tag, name) = (self.tag.to_string(), which.to_string());
         find_experiment(&self.history, which).map_err(|unfound| match unfound {
             Unfound::Missing => no_experiment(&self.history, &self.tag, name),
-            Unfound::NothingKept => KeepsError::NothingKept(tag).into(),
+            Unfound::NothingKept => self.nothing_kept().into(),
             Unfound::Ambiguous(found) => {
                 let candidate = |record: &&Record| format!("{} ({})", record.id, record.commit.short(12));
                 SessionError::AmbiguousExperiment { tag, name, candidates: found.iter().map(candidate).collect() }
             }
         })
+    }
+
+    /// The error where nothing was kept but the baseline.
+    pub fn nothing_kept(&self) -> UserError {
+        refuse(CannotStart, format!("session {} has kept nothing but its baseline", self.tag))
+            .hint(format!("run `ar log {}` to see the outcomes", self.tag))
     }
 
     /// The briefing of an agent for the next experiment, below 8 KB without the user's words. `is_called` is true if the loop

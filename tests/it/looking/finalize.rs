@@ -71,7 +71,9 @@ fn a_session_that_kept_nothing_has_nothing_to_finalize() {
     let before = surroundings(&repo, |_| false);
     let called = ar(&repo, ["finalize"]).exits(1);
     assert!(
-        called.stderr.starts_with("error: session t has kept nothing but its baseline\nhint: run `ar log t`"),
+        called.stderr.starts_with(
+            "error: session t has kept nothing but its baseline\nhint: run `ar log t` to see the outcomes\n"
+        ),
         "{called:#?}"
     );
     assert_eq!(surroundings(&repo, |_| false), before);

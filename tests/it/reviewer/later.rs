@@ -76,9 +76,14 @@ fn a_keep_that_was_not_earned_stops_finalize_until_it_is_left_out_or_included() 
     assert!(!repo.try_git(["rev-parse", "--verify", "-q", "t-final"]).status.success(), "no branch was made");
     let builds = ar(&repo, ["finalize", "t", "--without", "2"]).exits(1);
     let words = "experiment 4 of session t builds on what is left out: parts/2";
-    assert!(builds.stderr.contains(words) && builds.stderr.contains("with --without 4"), "{builds:#?}");
+    assert!(
+        builds.stderr.contains(words) && builds.stderr.contains("\nhint: leave it out as well, with --without 4\n"),
+        "{builds:#?}"
+    );
     let wrong = ar(&repo, ["finalize", "t", "--without", "7"]).exits(1);
-    assert!(wrong.stderr.contains("experiment 7 of session t was not kept"), "{wrong:#?}");
+    let words = "error: experiment 7 of session t was not kept, so it cannot be left out\n\
+                 hint: run `ar log t --outcome keep` to see the keeps\n";
+    assert!(wrong.stderr.contains(words), "{wrong:#?}");
 
     let without = ["finalize", "t", "--without", "2", "--without", "4"];
     let called = ar(&repo, without).ok();
