@@ -14,7 +14,7 @@ use crate::exec::{ExecError, GpuLockError, NoWall};
 use crate::fs::{FileError, is_disk_full, is_missing, move_command};
 use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
-use crate::rules::{AgentLack, GlobError, GpuError, Incomparable, OtherHost};
+use crate::rules::{AgentLack, GlobError, Incomparable, OtherHost};
 use crate::state::{SEE_DOCTOR, StateError};
 
 /// An error that keeps a session from starting or continuing. Each variant carries its `hint`, if it is fixed. What no code
@@ -37,8 +37,6 @@ pub enum SessionError {
     Exec(#[from] ExecError),
     #[error(transparent)]
     User(#[from] UserError),
-    #[error(transparent)]
-    Gpu(#[from] GpuError),
     #[error(transparent)]
     GpuLock(#[from] GpuLockError),
     #[error(transparent)]
@@ -195,7 +193,6 @@ impl SessionError {
             SessionError::LedgerBeforeStart(error) => hint_before_start(error),
             SessionError::Exec(error) => error.hint(),
             SessionError::User(error) => error.hint.clone(),
-            SessionError::Gpu(error) => Some(error.hint()),
             SessionError::GpuLock(error) => error.hint(),
             SessionError::Branch(error) => Some(error.hint()),
             SessionError::Verify(error) => Some(error.hint()),

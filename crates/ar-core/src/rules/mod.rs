@@ -83,7 +83,7 @@ pub use research::{
 };
 pub use schedule::{
     AttemptPlace, Bar, Budgets, BusySlot, CallStart, Capacity, Demand, Durations, ExperimentLogs, GPU_MASKS,
-    GPU_PATIENCE, GpuError, GpuLife, GpuPlan, GpuSlot, GpuTurn, LastIteration, LifeSign, NEWEST_KEPT, OpenAtEnd, Pace,
+    GPU_PATIENCE, GpuLife, GpuPlan, GpuSlot, GpuTurn, LastIteration, LifeSign, NEWEST_KEPT, OpenAtEnd, Pace,
     PendingAttempt, Quiet, RunOf, Shelved, Silence, Situation, SlotWork, Slots, Start, Starts, any_gpu_turn,
     cadence_warning, call_limit, calls_are_short, calls_that_feed, distinct_runs, gain_alone, gpu_hours, gpu_plan,
     gpu_turn, is_concurrent, lanes, logs_to_drop, most_calls, pace, run_seconds, schedule, shelve, slot_variables,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::domain::{Gpu, GpuChoice, GpuCrowd, GpuName, GpuUse, count_of};
+use crate::domain::{ErrorKind, Gpu, GpuChoice, GpuCrowd, GpuName, GpuUse, UserError, count_of, refuse};
 
 /// The longest that a run waits for others to leave its GPU: long enough for an agent that tries something, and short beside
 /// a night.
@@ -41,102 +41,6 @@ pub struct GpuPlan {
     pub unused: Vec<Gpu>,
 }
 
-/// The reason why the wanted GPUs are not available.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GpuError {
-    /// The machine has none that its driver shows.
-    #[error("found no GPU")]
-    Nowhere,
-    /// A variable of the environment hides them all.
-    #[error("{0} leaves no GPU to use")]
-    Hidden(String),
-    /// A variable counts GPUs in the order of CUDA, which is known to CUDA alone.
-    #[error("cannot tell which GPUs {0} names: CUDA orders GPUs of different models by speed")]
-    UnclearOrder(String),
-    /// No GPU has that name.
-    #[error("there is no GPU {name}{}; there is {}", placed(within.as_deref()), there.join(", "))]
-    Unknown {
-        /// The name.
-        name: GpuName,
-        /// The variable that selects some of the machine's GPUs.
-        within: Option<String>,
-        /// The names that exist.
-        there: Vec<String>,
-    },
-    /// Several UUIDs begin so.
-    #[error("`{name}` is the beginning of several UUIDs: {}", uuids.join(", "))]
-    Ambiguous {
-        /// The beginning.
-        name: GpuName,
-        /// The UUIDs.
-        uuids: Vec<String>,
-    },
-    /// One is named twice.
-    #[error("{0} is chosen twice")]
-    Twice(Box<Gpu>),
-    /// Values from different models are not comparable.
-    #[error("the GPUs are of different models: {}", with_names(models))]
-    Mixed {
-        /// The models, each with the names of its GPUs.
-        models: Vec<(String, Vec<String>)>,
-    },
-    /// There are fewer than one run needs.
-    #[error("a run needs {}, and {there} can be used", count_of(*per_run as u64, "GPU"))]
-    TooFew {
-        /// The number of GPUs that a run needs.
-        per_run: usize,
-        /// The number of available GPUs.
-        there: usize,
-    },
-    /// Some of those listed would stay unused.
-    #[error("runs of {per_run} GPUs leave some of those listed unused: {}", left.join(", "))]
-    Uneven {
-        /// The number of GPUs that a run needs.
-        per_run: usize,
-        /// The names of the GPUs that would stay unused.
-        left: Vec<String>,
-    },
-    /// CUDA shows a program the first one only.
-    #[error("a run cannot use {0} MIG instances: CUDA shows a program only one")]
-    SeveralInstances(usize),
-}
-
-/// ` in CUDA_VISIBLE_DEVICES=0,1`, where a mask selects GPUs.
-fn placed(within: Option<&str>) -> String {
-    within.map(|mask| format!(" in {mask}")).unwrap_or_default()
-}
-
-fn with_names(models: &[(String, Vec<String>)]) -> String {
-    let with_names = |(model, names): &(String, Vec<String>)| format!("{model} ({})", names.join(", "));
-    models.iter().map(with_names).collect::<Vec<_>>().join(", ")
-}
-
-impl GpuError {
-    /// Suggests a fix to the user.
-    pub fn hint(&self) -> String {
-        match self {
-            GpuError::Nowhere => "run `nvidia-smi -L` to see whether the driver finds one, or omit --gpus".into(),
-            GpuError::Hidden(_) => "unset it, or omit --gpus".into(),
-            GpuError::UnclearOrder(_) => {
-                "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as `nvidia-smi` does, or name UUIDs in CUDA_VISIBLE_DEVICES"
-                    .into()
-            }
-            GpuError::Unknown { .. } | GpuError::Ambiguous { .. } => {
-                "run `nvidia-smi -L` to see indices and UUIDs".into()
-            }
-            GpuError::Twice(_) => "name each GPU once".into(),
-            GpuError::Mixed { models } => {
-                let most = models.iter().rev().max_by_key(|(_, names)| names.len());
-                let names = most.map(|(_, names)| names.join(",")).unwrap_or_default();
-                format!("choose one model, as in `--gpus {names}`; a second session can use the others")
-            }
-            GpuError::TooFew { .. } => "lower --gpus-per-run, or choose more GPUs".into(),
-            GpuError::Uneven { .. } => "omit those from --gpus, or change --gpus-per-run".into(),
-            GpuError::SeveralInstances(_) => "omit --gpus-per-run, or turn MIG off on these GPUs".into(),
-        }
-    }
-}
-
 /// A GPU with its name for `--gpus`: the index among those that `ar` may use, for an instance its UUID.
 #[derive(Debug, Clone)]
 struct NamedGpu {
@@ -156,13 +60,13 @@ impl NamedGpu {
 ///
 /// # Errors
 ///
-/// [`GpuError`] says what cannot be had.
+/// Some of the wanted GPUs are not available.
 pub fn gpu_plan(
     machine: &[Gpu],
     variable: impl Fn(&str) -> Option<String>,
     choice: &GpuChoice,
     per_run: usize,
-) -> Result<GpuPlan, GpuError> {
+) -> Result<GpuPlan, UserError> {
     let Visible { gpus, mask } = visible(machine, variable)?;
     let chosen = match choice {
         GpuChoice::All => gpus,
@@ -170,18 +74,22 @@ pub fn gpu_plan(
     };
     let models = by_model(&chosen);
     if models.len() > 1 {
-        return Err(GpuError::Mixed { models });
+        return Err(mixed(&models));
     }
     if per_run > 1 && chosen.iter().any(|named| named.gpu.parent.is_some()) {
-        return Err(GpuError::SeveralInstances(per_run));
+        let text = format!("a run cannot use {per_run} MIG instances: CUDA shows a program only one");
+        return Err(refused(text, "omit --gpus-per-run, or turn MIG off on these GPUs"));
     }
     if chosen.len() < per_run {
-        return Err(GpuError::TooFew { per_run, there: chosen.len() });
+        let text = format!("a run needs {}, and {} can be used", count_of(per_run as u64, "GPU"), chosen.len());
+        return Err(refused(text, "lower --gpus-per-run, or choose more GPUs"));
     }
     let of_runs = chosen.chunks_exact(per_run);
     let unused = of_runs.remainder();
     if !unused.is_empty() && *choice != GpuChoice::All {
-        return Err(GpuError::Uneven { per_run, left: unused.iter().map(NamedGpu::name).collect() });
+        let left = unused.iter().map(NamedGpu::name).collect::<Vec<_>>().join(", ");
+        let text = format!("runs of {per_run} GPUs leave some of those listed unused: {left}");
+        return Err(refused(text, "omit those from --gpus, or change --gpus-per-run"));
     }
     let slot = |gpus: &[NamedGpu]| GpuSlot { gpus: gpus.iter().map(|named| named.gpu.clone()).collect() };
     let unused = unused.iter().map(|named| named.gpu.clone()).collect();
@@ -195,12 +103,12 @@ pub fn usable_gpus(machine: &[Gpu], variable: impl Fn(&str) -> Option<String>) -
 }
 
 /// The GPUs with these names, none of them twice.
-fn listed(gpus: &[NamedGpu], names: &[GpuName], within: Option<&str>) -> Result<Vec<NamedGpu>, GpuError> {
+fn listed(gpus: &[NamedGpu], names: &[GpuName], within: Option<&str>) -> Result<Vec<NamedGpu>, UserError> {
     let mut chosen: Vec<NamedGpu> = Vec::new();
     for name in names {
         for named in find(gpus, name, within)? {
             if has(&chosen, named) {
-                return Err(GpuError::Twice(Box::new(named.gpu.clone())));
+                return Err(refused(format!("{} is chosen twice", named.gpu), "name each GPU once"));
             }
             chosen.push(named.clone());
         }
@@ -237,18 +145,25 @@ struct Visible {
     mask: Option<String>,
 }
 
-fn visible(machine: &[Gpu], variable: impl Fn(&str) -> Option<String>) -> Result<Visible, GpuError> {
+fn visible(machine: &[Gpu], variable: impl Fn(&str) -> Option<String>) -> Result<Visible, UserError> {
     if machine.is_empty() {
-        return Err(GpuError::Nowhere);
+        let hint = "run `nvidia-smi -L` to see whether the driver finds one, or omit --gpus";
+        return Err(refused("found no GPU", hint));
     }
     let gpus: Vec<NamedGpu> = machine.iter().map(|gpu| NamedGpu { index: gpu.index, gpu: gpu.clone() }).collect();
     let Some(mask) = variable(CUDA) else { return Ok(Visible { gpus, mask: None }) };
     let text = format!("{CUDA}={mask}");
     if order_matters(&gpus, &mask) && !is_by_bus(&variable) {
-        return Err(GpuError::UnclearOrder(text));
+        let hint =
+            "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as `nvidia-smi` does, or name UUIDs in CUDA_VISIBLE_DEVICES";
+        let what = format!("cannot tell which GPUs {text} names: CUDA orders GPUs of different models by speed");
+        return Err(refused(what, hint));
     }
     let gpus = masked(&gpus, &mask);
-    if gpus.is_empty() { Err(GpuError::Hidden(text)) } else { Ok(Visible { gpus, mask: Some(text) }) }
+    if gpus.is_empty() {
+        return Err(refused(format!("{text} leaves no GPU to use"), "unset it, or omit --gpus"));
+    }
+    Ok(Visible { gpus, mask: Some(text) })
 }
 
 /// Returns whether CUDA counts GPUs in the order of `nvidia-smi`. Otherwise, the fastest one is first.
@@ -279,7 +194,7 @@ fn masked(gpus: &[NamedGpu], mask: &str) -> Vec<NamedGpu> {
 }
 
 /// The GPU of that name: several only for the instances of one in MIG mode.
-fn find<'a>(gpus: &'a [NamedGpu], name: &GpuName, within: Option<&str>) -> Result<Vec<&'a NamedGpu>, GpuError> {
+fn find<'a>(gpus: &'a [NamedGpu], name: &GpuName, within: Option<&str>) -> Result<Vec<&'a NamedGpu>, UserError> {
     let is_start = |uuid: &str, start: &str| {
         uuid.get(..start.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(start))
     };
@@ -293,6 +208,7 @@ fn find<'a>(gpus: &'a [NamedGpu], name: &GpuName, within: Option<&str>) -> Resul
     let found: Vec<(String, &NamedGpu)> = gpus.iter().filter_map(|named| Some((uuid(named)?, named))).collect();
     let mut uuids: Vec<String> = found.iter().map(|(uuid, _)| uuid.clone()).collect();
     uuids.dedup();
+    let hint = "run `nvidia-smi -L` to see indices and UUIDs";
     match uuids.len() {
         1 => Ok(found.into_iter().map(|(_, named)| named).collect()),
         0 => {
@@ -301,10 +217,25 @@ fn find<'a>(gpus: &'a [NamedGpu], name: &GpuName, within: Option<&str>) -> Resul
                 GpuName::Uuid(_) => gpus.iter().map(|named| named.gpu.uuid.clone()).collect(),
             };
             there.dedup();
-            Err(GpuError::Unknown { name: name.clone(), within: within.map(str::to_owned), there })
+            let placed = within.map(|mask| format!(" in {mask}")).unwrap_or_default();
+            Err(refused(format!("there is no GPU {name}{placed}; there is {}", there.join(", ")), hint))
         }
-        _ => Err(GpuError::Ambiguous { name: name.clone(), uuids }),
+        _ => Err(refused(format!("`{name}` is the beginning of several UUIDs: {}", uuids.join(", ")), hint)),
     }
+}
+
+fn refused(text: impl Into<String>, hint: impl Into<String>) -> UserError {
+    refuse(ErrorKind::CannotStart, text).hint(hint)
+}
+
+/// The error for GPUs of several models, each with the names of its GPUs: their values are not comparable.
+fn mixed(models: &[(String, Vec<String>)]) -> UserError {
+    let with_names = |(model, names): &(String, Vec<String>)| format!("{model} ({})", names.join(", "));
+    let all = models.iter().map(with_names).collect::<Vec<_>>().join(", ");
+    let most = models.iter().rev().max_by_key(|(_, names)| names.len());
+    let names = most.map(|(_, names)| names.join(",")).unwrap_or_default();
+    let hint = format!("choose one model, as in `--gpus {names}`; a second session can use the others");
+    refused(format!("the GPUs are of different models: {all}"), hint)
 }
 
 /// The decision whether a run starts now.

@@ -34,7 +34,7 @@ fn mig() -> Vec<Gpu> {
 }
 
 /// The plan for a choice, with variables as in `A=1 B=2`.
-fn plan(machine: &[Gpu], variables: &str, choice: &str, per_run: usize) -> Result<GpuPlan, GpuError> {
+fn plan(machine: &[Gpu], variables: &str, choice: &str, per_run: usize) -> Result<GpuPlan, UserError> {
     let variable = |name: &str| {
         let found = variables.split(' ').filter_map(|set| set.split_once('=')).find(|(known, _)| *known == name);
         found.map(|(_, value)| value.to_owned())
@@ -107,42 +107,34 @@ fn gpus_that_are_too_few_for_another_run_are_left() {
 
 #[test]
 fn what_cannot_be_had_is_refused_with_a_way_out() {
-    let mixed = vec![(H100.into(), vec!["3".into()]), (A100.into(), vec!["4".into(), "5".into()])];
-    let uuids = vec!["GPU-00".into(), "GPU-10".into()];
-    let twice = GpuError::Twice(Box::new(gpu(1, "GPU-10", H100)));
-    let uneven = GpuError::Uneven { per_run: 2, left: vec!["2".into()] };
+    let twice = "GPU 1 (GPU-10) is chosen twice";
     for (machine, choice, per_run, expected) in [
-        (&vec![], "all", 1, GpuError::Nowhere),
-        (&eight(), "3,4,5", 1, GpuError::Mixed { models: mixed }),
-        (&same(2), "1,GPU-1", 1, twice.clone()),
+        (&vec![], "all", 1, "found no GPU"),
+        (&eight(), "3,4,5", 1, "the GPUs are of different models: NVIDIA H100 (3), NVIDIA A100 (4, 5)"),
+        (&same(2), "1,GPU-1", 1, twice),
         (&same(2), "1,1", 1, twice),
         (
             &vec![gpu(0, "GPU-00", H100), gpu(1, "GPU-01", H100)],
             "GPU-0",
             1,
-            GpuError::Ambiguous { name: GpuName::Uuid("GPU-0".into()), uuids: vec!["GPU-00".into(), "GPU-01".into()] },
+            "`GPU-0` is the beginning of several UUIDs: GPU-00, GPU-01",
         ),
-        (
-            &same(2),
-            "GPU-00,2",
-            1,
-            GpuError::Unknown { name: GpuName::Index(2), within: None, there: vec!["0".into(), "1".into()] },
-        ),
-        (&same(2), "MIG-1", 1, GpuError::Unknown { name: GpuName::Uuid("MIG-1".into()), within: None, there: uuids }),
-        (&same(2), "all", 3, GpuError::TooFew { per_run: 3, there: 2 }),
-        (&same(3), "0,1,2", 2, uneven),
-        (&mig(), "0", 2, GpuError::SeveralInstances(2)),
+        (&same(2), "GPU-00,2", 1, "there is no GPU 2; there is 0, 1"),
+        (&same(2), "MIG-1", 1, "there is no GPU MIG-1; there is GPU-00, GPU-10"),
+        (&same(2), "all", 3, "a run needs 3 GPUs, and 2 can be used"),
+        (&same(3), "0,1,2", 2, "runs of 2 GPUs leave some of those listed unused: 2"),
+        (&mig(), "0", 2, "a run cannot use 2 MIG instances: CUDA shows a program only one"),
     ] {
         let error = plan(machine, "", choice, per_run).unwrap_err();
-        assert_eq!(error, expected, "{choice}");
-        assert!(!error.hint().is_empty());
+        assert_eq!(error.to_string(), expected, "{choice}");
+        assert!(error.hint.is_some_and(|hint| !hint.is_empty()));
     }
     let mixed = plan(&eight(), "", "all", 1).unwrap_err();
     assert_eq!(
         mixed.to_string(),
         "the GPUs are of different models: NVIDIA H100 (0, 1, 2, 3), NVIDIA A100 (4, 5, 6, 7)"
     );
-    assert!(plan(&eight(), "", "3,4,5", 1).unwrap_err().hint().contains("`--gpus 4,5`"));
+    assert!(plan(&eight(), "", "3,4,5", 1).unwrap_err().hint.unwrap().contains("`--gpus 4,5`"));
     let few = plan(&same(2), "", "all", 3).unwrap_err();
     assert_eq!(few.to_string(), "a run needs 3 GPUs, and 2 can be used");
 }
@@ -253,13 +245,21 @@ proptest! {
                     prop_assert_eq!(slot.uuids().split(',').count(), per_run);
                 }
             }
-            Err(GpuError::Nowhere) => prop_assert!(machine.is_empty()),
-            Err(GpuError::Mixed { models }) => prop_assert!(models.len() == has_models && has_models > 1),
-            Err(GpuError::SeveralInstances(_)) => {
-                prop_assert!(per_run > 1 && machine.iter().any(|gpu| gpu.parent.is_some()));
+            Err(error) => {
+                let text = error.to_string();
+                if has_models > 1 {
+                    prop_assert!(text.starts_with("the GPUs are of different models: "), "{}", text);
+                    prop_assert_eq!(text.matches(" (").count(), has_models);
+                } else if machine.is_empty() {
+                    prop_assert_eq!(text, "found no GPU");
+                } else if per_run > 1 && machine.iter().any(|gpu| gpu.parent.is_some()) {
+                    prop_assert!(text.ends_with("MIG instances: CUDA shows a program only one"), "{}", text);
+                } else {
+                    let there = machine.len();
+                    prop_assert!(there < per_run);
+                    prop_assert_eq!(text, format!("a run needs {per_run} GPUs, and {there} can be used"));
+                }
             }
-            Err(GpuError::TooFew { there, .. }) => prop_assert!(there < per_run),
-            Err(error) => prop_assert!(false, "{error}"),
         }
     }
 

@@ -9,8 +9,7 @@ mod starts;
 
 pub use cadence::{LastIteration, Pace, cadence_warning, pace};
 pub use gpus::{
-    GPU_MASKS, GPU_PATIENCE, GpuError, GpuPlan, GpuSlot, GpuTurn, any_gpu_turn, gpu_plan, gpu_turn, slot_variables,
-    usable_gpus,
+    GPU_MASKS, GPU_PATIENCE, GpuPlan, GpuSlot, GpuTurn, any_gpu_turn, gpu_plan, gpu_turn, slot_variables, usable_gpus,
 };
 pub use silence::{GpuLife, LifeSign, Quiet, Silence};
 pub(crate) use slot_use::slots_so_far;
