@@ -166,7 +166,7 @@ impl Drift {
     }
 }
 
-/// Declares [`Asked`], [`Caps`](super::Caps), [`Contract`](super::Contract) and [`ALL`] by the table of all settings.
+/// Declares [`Asked`], [`Caps`](super::Caps), [`Contract`] and [`ALL`] by the table of all settings.
 macro_rules! table {
     (
         asked {$(

@@ -94,7 +94,7 @@ impl Serialize for Unparsed {
     }
 }
 
-/// Moments in files and documents, for `#[serde(with)]`: written as [`exact_time`], read with any fraction.
+/// Moments in files and documents, for `#[serde(with)]`: written as [`exact_time`](crate::domain::exact_time), read with any fraction.
 pub mod millis {
     use jiff::Timestamp;
     use serde::{Deserialize, Deserializer, Serializer};
