@@ -401,7 +401,7 @@ pub(super) struct Instructions {
 }
 
 /// One file, and what is to become of it.
-struct Planned {
+struct PlannedFile {
     target: InstructionFile,
     /// The file behind links.
     path: PathBuf,
@@ -465,7 +465,7 @@ impl Instructions {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn plan(target: InstructionFile, root: &Path) -> Result<Planned, CliError> {
+    fn plan(target: InstructionFile, root: &Path) -> Result<PlannedFile, CliError> {
         let name = target.path();
         let path = path_within(root, name)?;
         let found = match read_regular(&path) {
@@ -483,11 +483,11 @@ impl Instructions {
             let hint = error.hint(name);
             CliError::new(format!("{name} {error}"), Some(hint))
         })?;
-        Ok(Planned { target, path, exists: found.is_some(), edit })
+        Ok(PlannedFile { target, path, exists: found.is_some(), edit })
     }
 }
 
-impl Planned {
+impl PlannedFile {
     /// Carries it out and prints it. Returns whether a byte changed.
     fn apply(&self) -> Result<bool, CliError> {
         let name = self.target.path();

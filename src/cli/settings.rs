@@ -135,7 +135,7 @@ pub(super) fn called_by_loop() -> bool {
 }
 
 /// The values of one setting as a layer gives them, and what to call them in an error.
-struct Given {
+struct GivenValues {
     setting: &'static Setting,
     values: Vec<String>,
     called: String,
@@ -161,7 +161,7 @@ fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Asked, CliEr
             true => value.split(separator(setting)).filter(|value| !value.is_empty()).map(str::to_owned).collect(),
             false => vec![value],
         };
-        layer.push(Given { setting, values, called });
+        layer.push(GivenValues { setting, values, called });
     }
     asked_by(layer, hint)
 }
@@ -209,7 +209,7 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
             _ => Err(trouble(format!("`{key}` must be a text, a number, true or false"))),
         };
         let values = values.into_iter().map(text).collect::<Result<_, _>>()?;
-        layer.push(Given { setting, values, called: format!("{key} in {}", path.display()) });
+        layer.push(GivenValues { setting, values, called: format!("{key} in {}", path.display()) });
     }
     let executor = engine.as_ref().map(|_| ExecutorName::Commands);
     let asked = asked_by(layer, hint)?;
@@ -253,11 +253,11 @@ fn composite_of(table: toml::Value, path: &Path) -> Result<Composite, CliError> 
 }
 
 /// The settings that one layer asks for.
-fn asked_by(layer: Vec<Given>, hint: &str) -> Result<Asked, CliError> {
+fn asked_by(layer: Vec<GivenValues>, hint: &str) -> Result<Asked, CliError> {
     let trouble = |what: String| CliError::new(what, Some(hint.to_owned()));
     let mut asked = Asked::default();
     let mut names: Vec<(&str, &str)> = Vec::new();
-    for Given { setting, values, called } in &layer {
+    for GivenValues { setting, values, called } in &layer {
         let values = match setting.kind {
             Kind::Switch | Kind::OnOff => match values.last().map_or("", String::as_str) {
                 "0" | "false" | "no" if setting.kind == Kind::Switch => continue,
@@ -277,7 +277,7 @@ fn asked_by(layer: Vec<Given>, hint: &str) -> Result<Asked, CliError> {
         }
     }
     let called = |key: &str| names.iter().find(|(name, _)| *name == key).map(|(_, called)| *called);
-    for Given { setting, called: one, .. } in &layer {
+    for GivenValues { setting, called: one, .. } in &layer {
         if let (Some(_), Some(other)) = (called(setting.key), setting.excludes.and_then(called)) {
             return Err(trouble(format!("these contradict each other: {one}, {other}")));
         }

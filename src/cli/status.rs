@@ -86,7 +86,7 @@ const LAST_WRITE: Duration = Duration::from_secs(1);
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
 /// A view that fills the terminal.
-pub(super) trait Shown {
+pub(super) trait FullScreen {
     /// Reads it again.
     fn look(&mut self);
     /// Scrolls by so many rows; a screen has `page` of them.
@@ -165,7 +165,7 @@ async fn over(thread: &JoinHandle<io::Result<()>>) {
     }
 }
 
-fn watch(shown: impl Shown, ended: &AtomicBool) -> io::Result<()> {
+fn watch(shown: impl FullScreen, ended: &AtomicBool) -> io::Result<()> {
     let mut terminal = ratatui::try_init_with_options(TerminalOptions { viewport: Viewport::Fixed(area()) })?;
     let entered = execute!(io::stdout(), EnterAlternateScreen);
     let watched = entered.and_then(|()| follow(&mut terminal, shown, ended));
@@ -177,7 +177,7 @@ fn watch(shown: impl Shown, ended: &AtomicBool) -> io::Result<()> {
 }
 
 /// Shows it until a key or `ended` says to stop.
-fn follow(terminal: &mut DefaultTerminal, mut view: impl Shown, ended: &AtomicBool) -> io::Result<()> {
+fn follow(terminal: &mut DefaultTerminal, mut view: impl FullScreen, ended: &AtomicBool) -> io::Result<()> {
     let is_plain = AutoStream::choice(&io::stdout()) == ColorChoice::Never;
     let (mut looked, mut is_drawn, mut page) = (None::<Instant>, false, 0);
     while !ended.load(Ordering::Relaxed) {
@@ -276,7 +276,7 @@ impl<'a> View<'a> {
     }
 }
 
-impl Shown for View<'_> {
+impl FullScreen for View<'_> {
     fn look(&mut self) {
         self.loads = self.gpus.look();
         if !self.watcher.is_there() {
@@ -342,7 +342,7 @@ impl AllView {
     }
 }
 
-impl Shown for AllView {
+impl FullScreen for AllView {
     fn look(&mut self) {
         match registered_sessions(&self.user) {
             Ok(sessions) => (self.sessions, self.troubles) = inspect_all(sessions, self.clock),

@@ -107,7 +107,7 @@ pub fn queued_shim_main(job_file: &Path, token: &str, answer: Answer) -> ExitCod
 }
 
 /// The files that a shim opens without an `ar` that starts it.
-struct Opened {
+struct OpenedFiles {
     job: Job,
     lock: File,
     log: File,
@@ -119,7 +119,7 @@ const LOCK_LOOK: Duration = Duration::from_secs(1);
 
 /// Opens the files of a job that an engine executes; `None` if this start of it is not to run. A job begins once, whatever its engine
 /// does with it afterwards: what it left would be part of a second run.
-fn open_queued(job_file: &Path, token: &str) -> Result<Option<Opened>, ExecError> {
+fn open_queued(job_file: &Path, token: &str) -> Result<Option<OpenedFiles>, ExecError> {
     let Some(job) = await_current(job_file, token)? else { return Ok(None) };
     if JobFiles::of(&job).started.exists() {
         return Ok(None);
@@ -146,7 +146,7 @@ fn open_queued(job_file: &Path, token: &str) -> Result<Option<Opened>, ExecError
     let log = open_log(&job.log).map_err(|source| ExecError::File { path: job.log.clone(), source })?;
     let input = job.stdin.as_deref().unwrap_or(Path::new("/dev/null"));
     let stdin = File::open(input).map_err(|source| ExecError::File { path: input.to_owned(), source })?;
-    Ok(Some(Opened { job, lock, log, stdin }))
+    Ok(Some(OpenedFiles { job, lock, log, stdin }))
 }
 
 /// The job of this token that is yet to run, if the job's file is that of this start.
@@ -173,8 +173,8 @@ fn await_current(job_file: &Path, token: &str) -> Result<Option<Job>, ExecError>
 }
 
 /// Executes a job that an engine started.
-fn serve_queued(opened: Opened, answer: Answer) -> Result<(), ExecError> {
-    let Opened { job, lock, log, stdin } = opened;
+fn serve_queued(opened: OpenedFiles, answer: Answer) -> Result<(), ExecError> {
+    let OpenedFiles { job, lock, log, stdin } = opened;
     let own = job.clone();
     // Processes that an earlier start left here without its shim.
     runtime().map_err(ExecError::Watch)?.block_on(kill_marked(&JobFiles::of(&job).job));

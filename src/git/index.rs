@@ -402,18 +402,18 @@ impl Drop for IndexLock {
 pub(in crate::git) fn check(index: &Path) -> Result<()> {
     let lock = lock_path(index);
     match open_marked(&lock)? {
-        Found::Nothing => Ok(()),
-        Found::Marked(file) if file.try_lock_shared().is_ok() => Ok(()),
-        Found::Marked(_) | Found::Foreign => Err(locked(&lock)),
+        FoundLock::Nothing => Ok(()),
+        FoundLock::Marked(file) if file.try_lock_shared().is_ok() => Ok(()),
+        FoundLock::Marked(_) | FoundLock::Foreign => Err(locked(&lock)),
     }
 }
 
 /// Whose a lock file is, by its mark.
 pub(in crate::git) fn owner(lock: &Path) -> Result<LockOwner> {
     Ok(match open_marked(lock)? {
-        Found::Marked(file) if file.try_lock_shared().is_ok() => LockOwner::Dead,
-        Found::Marked(_) => LockOwner::Alive,
-        Found::Nothing | Found::Foreign => LockOwner::Other,
+        FoundLock::Marked(file) if file.try_lock_shared().is_ok() => LockOwner::Dead,
+        FoundLock::Marked(_) => LockOwner::Alive,
+        FoundLock::Nothing | FoundLock::Foreign => LockOwner::Other,
     })
 }
 
@@ -465,25 +465,25 @@ fn try_create(lock: &Path) -> Result<Option<File>> {
     }
 }
 
-enum Found {
+enum FoundLock {
     Nothing,
     Foreign,
     Marked(File),
 }
 
-fn open_marked(lock: &Path) -> Result<Found> {
-    let Some(mut file) = if_exists(open_regular(lock)).at("reading", lock)? else { return Ok(Found::Nothing) };
+fn open_marked(lock: &Path) -> Result<FoundLock> {
+    let Some(mut file) = if_exists(open_regular(lock)).at("reading", lock)? else { return Ok(FoundLock::Nothing) };
     let mut content = Vec::new();
     (&mut file).take(MARKER.len() as u64 + 1).read_to_end(&mut content).at("reading", lock)?;
-    Ok(if content == MARKER { Found::Marked(file) } else { Found::Foreign })
+    Ok(if content == MARKER { FoundLock::Marked(file) } else { FoundLock::Foreign })
 }
 
 /// Removes a lock file that a killed process of this program left behind; true when the way is free now.
 pub(in crate::git) fn remove_abandoned(lock: &Path) -> Result<bool> {
     let file = match open_marked(lock)? {
-        Found::Nothing => return Ok(true),
-        Found::Foreign => return Ok(false),
-        Found::Marked(file) => file,
+        FoundLock::Nothing => return Ok(true),
+        FoundLock::Foreign => return Ok(false),
+        FoundLock::Marked(file) => file,
     };
     match file.try_lock() {
         Ok(()) => {}

@@ -50,7 +50,7 @@ pub fn experiments_grid(
     let replaced = history.replaced();
     let mut grid = Grid::new(columns.iter().map(|column| column.heading(metric))).sparing(spare);
     for record in selected {
-        let shown = Shown {
+        let shown = ShownExperiment {
             record,
             notes: notes.get(&record.id).map_or(&[][..], Vec::as_slice),
             rival: history.had_to_beat(record).and_then(|rival| history.number_to_beat(rival)),
@@ -219,14 +219,14 @@ pub struct Column(ColumnKind);
 
 #[derive(Debug, Clone)]
 enum ColumnKind {
-    Named(&'static Named),
+    Named(&'static FixedColumn),
     /// A number of the logs.
     Metric(String),
 }
 
 /// A column that every session has.
 #[derive(Debug)]
-struct Named {
+struct FixedColumn {
     name: &'static str,
     heading: &'static str,
     align: Align,
@@ -234,10 +234,10 @@ struct Named {
 }
 
 /// The text of a cell. Times are local with a clock, else in UTC.
-type Cell = fn(&Shown<'_>, Option<Clock>) -> String;
+type Cell = fn(&ShownExperiment<'_>, Option<Clock>) -> String;
 
-const fn named(name: &'static str, heading: &'static str, align: Align, cell: Cell) -> Named {
-    Named { name, heading, align, cell }
+const fn named(name: &'static str, heading: &'static str, align: Align, cell: Cell) -> FixedColumn {
+    FixedColumn { name, heading, align, cell }
 }
 
 /// The name of the column with the reviewers' verdicts, and of that with the notes.
@@ -249,7 +249,7 @@ const NOTES: &str = "notes";
 const VALUE: &str = "value";
 
 /// The columns that every session has; each number in the logs is one too.
-static COLUMNS: [Named; 16] = [
+static COLUMNS: [FixedColumn; 16] = [
     named("id", "#", Right, |shown, _| shown.record.id.to_string()),
     named("commit", "commit", Left, |shown, _| shown.record.commit.short(8).to_owned()),
     named("outcome", "outcome", Left, |shown, _| CountedOutcome::of_record(shown.record).to_string()),
@@ -319,7 +319,7 @@ impl Column {
         let is_shown = |name: &&&str| (with_reviews || **name != REVIEW) && (with_notes || **name != NOTES);
         let named =
             DEFAULT.iter().filter(is_shown).filter_map(|name| COLUMNS.iter().find(|column| column.name == *name));
-        let of = |named: &'static Named| {
+        let of = |named: &'static FixedColumn| {
             let axes = if named.name == VALUE { axes } else { &[] };
             [Column(ColumnKind::Named(named))]
                 .into_iter()
@@ -349,14 +349,14 @@ impl Column {
     /// Its heading; that of the value is the `metric`.
     pub(super) fn heading(&self, metric: &str) -> (String, Align) {
         match &self.0 {
-            ColumnKind::Named(Named { heading: VALUE, align, .. }) => (metric.to_owned(), *align),
+            ColumnKind::Named(FixedColumn { heading: VALUE, align, .. }) => (metric.to_owned(), *align),
             ColumnKind::Named(named) => (named.heading.to_owned(), named.align),
             ColumnKind::Metric(name) => (name.clone(), Right),
         }
     }
 
     /// Its text for an experiment. Times are local on the `screen` of a user with that clock, else in UTC.
-    pub(super) fn cell(&self, shown: &Shown<'_>, screen: Option<Clock>) -> String {
+    pub(super) fn cell(&self, shown: &ShownExperiment<'_>, screen: Option<Clock>) -> String {
         match &self.0 {
             ColumnKind::Named(named) => (named.cell)(shown, screen),
             ColumnKind::Metric(name) => text(shown.record.metrics.get(name)),
@@ -370,7 +370,7 @@ pub(super) fn time(at: Timestamp, screen: Option<Clock>) -> String {
 }
 
 /// An experiment with the facts beside its record that columns show.
-pub(super) struct Shown<'a> {
+pub(super) struct ShownExperiment<'a> {
     pub(super) record: &'a Record,
     pub(super) notes: &'a [Note],
     /// The number that it had to beat.
@@ -379,7 +379,7 @@ pub(super) struct Shown<'a> {
     pub(super) replaced_by: Option<ExperimentId>,
 }
 
-impl Shown<'_> {
+impl ShownExperiment<'_> {
     fn gain(&self) -> Option<String> {
         Some(signed_gain(self.record.metric.direction, &self.record.metric.number()?, self.rival.as_ref()?))
     }

@@ -53,7 +53,7 @@ pub struct Grid {
 }
 
 /// A column of a table of items: its name, its alignment and what it shows of an item.
-type Shown<'a, T> = (&'a str, Align, &'a dyn Fn(&T) -> String);
+type ItemColumn<'a, T> = (&'a str, Align, &'a dyn Fn(&T) -> String);
 
 impl Grid {
     /// Starts a table with these columns; their names are cleaned as cells are.
@@ -63,7 +63,7 @@ impl Grid {
     }
 
     /// A table of items, a row each.
-    pub fn of<T>(items: impl IntoIterator<Item = T>, columns: &[Shown<'_, T>]) -> Self {
+    pub fn of<T>(items: impl IntoIterator<Item = T>, columns: &[ItemColumn<'_, T>]) -> Self {
         let mut grid = Grid::new(columns.iter().map(|(name, align, _)| (*name, *align)));
         for item in items {
             grid.push(columns.iter().map(|(.., cell)| cell(&item)));

@@ -35,6 +35,8 @@ pub use plan::{Drive, LoopWish, Plan, Wanted, outer_agent, session_checked_out};
 pub use research::{ComparedState, RESEARCH_THRESHOLD, Scored, ScoredOf, ask_subtopics, score};
 pub use run_loop::{Session, Tried, open_again, review_keeps};
 pub(crate) use store::journal_of_remains;
-pub use store::{AGENT as AGENT_JOB, Interrupt, Interrupts, Told, drop_message, open_backlog, tell, waiting_messages};
+pub use store::{
+    AGENT as AGENT_JOB, Interrupt, Interrupts, SentMessage, drop_message, open_backlog, tell, waiting_messages,
+};
 pub use view::{SavedArtifacts, SessionView, rating};
 pub use wait::{Driven, Observer, Resumed, hear_guardians};

@@ -126,7 +126,7 @@ pub struct SetAside {
 
 /// The artifacts of a run that were set aside.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct TakenArtifacts {
     /// The artifacts, also those that a killed process had set aside.
     pub artifacts: Vec<Artifact>,
     /// The files that could not be set aside, each with the reason.
@@ -135,8 +135,8 @@ pub struct Taken {
 
 impl SetAside {
     /// Sets the files aside in the folder of their run. Called again after a kill, does what is left.
-    pub fn take(self, run: &Path) -> Taken {
-        let mut taken = Taken::default();
+    pub fn take(self, run: &Path) -> TakenArtifacts {
+        let mut taken = TakenArtifacts::default();
         let part = run.join(PART);
         if let Err(error) = self.take_into(run, &part, &mut taken.missed) {
             taken.missed.push((part.clone(), error));

@@ -20,7 +20,7 @@ mod presence;
 mod turns;
 mod user_folder;
 
-pub use artifacts::{BeforeRun, Matching, SetAside, Taken, artifacts_aside, forget_artifacts_of};
+pub use artifacts::{BeforeRun, Matching, SetAside, TakenArtifacts, artifacts_aside, forget_artifacts_of};
 pub use attempts::{Aside, MOST_EVICTIONS, OpenRun, TreeState};
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
 pub use escalations::{EscalationFiles, Escalations};

@@ -42,9 +42,9 @@ fn objects_that_are_packed_and_pruned_at_any_named_moment_are_written_again() {
 }
 
 /// A process that is over when it is dropped.
-struct Concurrency(Child);
+struct ActiveGc(Child);
 
-impl Drop for Concurrency {
+impl Drop for ActiveGc {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -52,11 +52,11 @@ impl Drop for Concurrency {
 }
 
 /// Runs `git gc --prune=now` in a loop, and waits for the first one.
-fn gc_again_and_again(repo: &TestRepo) -> Concurrency {
+fn gc_again_and_again(repo: &TestRepo) -> ActiveGc {
     let mut git = Command::new("sh");
     repo.environment(&mut git);
     let gc = "while :; do git gc --quiet --prune=now; echo >> ../packed; done";
-    let gc = Concurrency(git.args(["-c", gc]).current_dir(repo.path()).stderr(Stdio::null()).spawn().unwrap());
+    let gc = ActiveGc(git.args(["-c", gc]).current_dir(repo.path()).stderr(Stdio::null()).spawn().unwrap());
     until("the first gc", || repo.outside().join("packed").exists().then_some(()));
     gc
 }

@@ -21,7 +21,8 @@ pub use explain::{
 };
 pub use library::{Catalogue, FrontMatter, Library, Source, source_id};
 pub use scoring::{
-    DIVERSITY_BY, Earlier, FRESHNESS, Judged, Keeps, NOISY_SOURCES, REPEAT, Request, Score, Scoring, Standing, Verdicts,
+    ClaimVerdict, DIVERSITY_BY, Earlier, FRESHNESS, Keeps, NOISY_SOURCES, REPEAT, Request, Score, Scoring, Standing,
+    Verdicts,
 };
 pub use terms::{
     ARTIFACT, ResearchTerms, SEARCH_FILE, SEARCH_SCRIPT, SOURCES, TERMS_FILE, artifact_template, program_template,

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use ar_core::domain::{cut, list, one_line};
 
 use super::artifact::{Citation, Claim, Problem};
-use super::scoring::{Judged, Request};
+use super::scoring::{ClaimVerdict, Request};
 use super::text::{as_text, normal};
 
 /// The files of sources, by id.
@@ -148,14 +148,14 @@ impl Library {
     }
 
     /// Judges a claim by its quotations, or by what the `verify` command said.
-    pub fn judge(&self, claim: &Claim, verdicts: Option<&BTreeMap<Request, bool>>) -> Judged {
+    pub fn judge(&self, claim: &Claim, verdicts: Option<&BTreeMap<Request, bool>>) -> ClaimVerdict {
         let supports = |citation: &&Citation| match verdicts {
             Some(verdicts) => verdicts.get(&Request::of(claim, citation)).is_some_and(|verdict| *verdict),
             None => citation.quotation.as_deref().is_some_and(|quotation| self.holds(&citation.id, quotation)),
         };
         let supporting = claim.citations.iter().filter(supports).filter_map(|it| self.counts_as(&it.id));
         let supporting: Vec<String> = supporting.map(str::to_owned).collect();
-        Judged { is_verified: !supporting.is_empty() && self.resolves(claim), supporting }
+        ClaimVerdict { is_verified: !supporting.is_empty() && self.resolves(claim), supporting }
     }
 
     /// Returns whether a source of that id exists but is unusable.

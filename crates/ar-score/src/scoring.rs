@@ -123,7 +123,7 @@ pub struct Scoring<'a> {
 
 /// The verdict on a claim, with the citations that support it.
 #[derive(Debug, Default)]
-pub struct Judged {
+pub struct ClaimVerdict {
     /// True if at least one citation supports it and all others resolve.
     pub is_verified: bool,
     /// The ids under which the sources of the citations that support it count, one for each citation.
@@ -228,7 +228,7 @@ impl<'a> Scoring<'a> {
     }
 
     /// Judges a claim by its quotations, or by what the `verify` command said.
-    pub fn judge(&self, claim: &Claim, verdicts: Option<&BTreeMap<Request, bool>>) -> Judged {
+    pub fn judge(&self, claim: &Claim, verdicts: Option<&BTreeMap<Request, bool>>) -> ClaimVerdict {
         self.library.judge(claim, verdicts)
     }
 
@@ -311,7 +311,7 @@ impl<'a> Scoring<'a> {
         };
         let is_verified = |claim: &&Claim| judge(claim).is_some_and(|judged| judged.is_verified);
         let before = (0..self.topics()).filter(|topic| self.kept_claims(*topic).iter().any(is_verified)).collect();
-        let judged: Vec<(usize, Judged)> =
+        let judged: Vec<(usize, ClaimVerdict)> =
             new.iter().filter_map(|claim| judge(claim).map(|judged| (claim.topic, judged))).collect();
         let verified = || judged.iter().filter(|(_, judged)| judged.is_verified);
         let (now, verified) = (verified().map(|(topic, _)| *topic).collect(), verified().count());
@@ -399,7 +399,7 @@ impl<'a> Scoring<'a> {
         let claims = if kept.is_some() { &self.artifact.claims } else { &self.kept.claims };
         let repeats = kept.cloned().unwrap_or_else(|| self.standing.keeps.repeats(claims, |_| false));
         let is_repeat = |claim: &Claim| repeats.contains_key(claim.key.as_str());
-        let judged: Vec<(&Claim, Judged)> = verdicts
+        let judged: Vec<(&Claim, ClaimVerdict)> = verdicts
             .map(|verdicts| claims.iter().map(|claim| (claim, self.library.judge(claim, verdicts))).collect())
             .unwrap_or_default();
         let verified: Vec<&Claim> =

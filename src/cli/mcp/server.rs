@@ -155,8 +155,8 @@ impl ServerHandler for Server {
         let working = async {
             let wanted = args.shift_remove(REPOSITORY);
             let dir = match place(&self.dir, wanted, &request, &context).await? {
-                Place::At(dir) => dir,
-                Place::Ask(question) => return Ok(question.into()),
+                ToolFolder::At(dir) => dir,
+                ToolFolder::Ask(question) => return Ok(question.into()),
             };
             let Answer { text, document } = self.answer(name, &dir, args).await?;
             let mut result = CallToolResult::structured(document);
@@ -377,7 +377,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for UntilGone<R> {
 const ROOTS: &str = "roots";
 
 /// The folder in which a tool works.
-pub(super) enum Place {
+pub(super) enum ToolFolder {
     At(PathBuf),
     /// Known once the client has answered.
     Ask(InputRequiredResult),
@@ -389,9 +389,9 @@ async fn place(
     wanted: Option<Value>,
     request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
-) -> Result<Place, Failure> {
+) -> Result<ToolFolder, Failure> {
     let wanted = match wanted {
-        None | Some(Value::Null) => return Ok(Place::At(own.to_owned())),
+        None | Some(Value::Null) => return Ok(ToolFolder::At(own.to_owned())),
         Some(Value::String(wanted)) => own.join(wanted),
         Some(_) => return Err(Failure::new(format!("`{REPOSITORY}` is not a text"), "pass the path of a folder")),
     };
@@ -399,7 +399,7 @@ async fn place(
         |error| Failure::new(format!("cannot open {}: {error}", wanted.display()), "pass the path of a folder");
     let folder = wanted.canonicalize().map_err(unreadable)?;
     if folder == own {
-        return Ok(Place::At(folder));
+        return Ok(ToolFolder::At(folder));
     }
     // A command works in the whole repository that its folder is in.
     let repository = Repo::discover(&folder).ok().and_then(|repo| repo.worktree().canonicalize().ok());
@@ -416,13 +416,13 @@ async fn place(
         (None, false) => {
             let question = InputRequest::ListRoots(ListRootsRequest::default());
             let questions = InputRequests::from([(ROOTS.to_owned(), question)]);
-            return Ok(Place::Ask(InputRequiredResult::from_input_requests(questions)));
+            return Ok(ToolFolder::Ask(InputRequiredResult::from_input_requests(questions)));
         }
     };
     let roots: Vec<PathBuf> = roots.roots.iter().filter_map(|root| folder_of(&root.uri)).collect();
     let whole = repository.as_ref().unwrap_or(&folder);
     match [&folder, whole].iter().all(|path| roots.iter().any(|root| path.starts_with(root))) {
-        true => Ok(Place::At(folder)),
+        true => Ok(ToolFolder::At(folder)),
         false => {
             let named: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
             let error = format!("{} is outside of the client's roots: {}", whole.display(), named.join(", "));

@@ -123,7 +123,7 @@ impl Objects {
 
     /// Writes many annotated tags, each given as ref, commit and message, and syncs them. Until refs lead to them, what is
     /// returned with them keeps them from `git gc`.
-    pub(in crate::git) fn write_tags(&self, tags: &[(String, CommitId, String)]) -> Result<(Vec<ObjectId>, Kept)> {
+    pub(in crate::git) fn write_tags(&self, tags: &[(String, CommitId, String)]) -> Result<(Vec<ObjectId>, KeptPack)> {
         let committer = identity(&self.gix)?.committer;
         let mut pack = Pack::new();
         let ids = tags
@@ -185,12 +185,12 @@ struct PackEntry {
 
 /// Keeps a pack from `git gc` until it is dropped.
 #[derive(Debug)]
-pub(in crate::git) struct Kept {
+pub(in crate::git) struct KeptPack {
     path: PathBuf,
     _lock: File,
 }
 
-impl Drop for Kept {
+impl Drop for KeptPack {
     fn drop(&mut self) {
         // One that stays is taken away by whoever makes a pack next.
         let _ = fs::remove_file(&self.path);
@@ -247,7 +247,7 @@ impl Pack {
 
 impl Objects {
     /// Writes a pack. When this returns, its objects are on the disk, and stay there while the returned value lives.
-    pub(super) fn write_pack(&self, pack: Pack) -> Result<Kept> {
+    pub(super) fn write_pack(&self, pack: Pack) -> Result<KeptPack> {
         let folder = self.objects_dir().join("pack");
         fs::create_dir_all(&folder).at("making the folder", &folder)?;
         remove_left(&folder)?;
@@ -282,13 +282,13 @@ fn number(number: impl TryInto<u32, Error: Into<crate::git::Cause>>) -> Result<[
 }
 
 /// Makes the `.keep` file and locks it; the mark comes last, as one without it is nobody's to remove.
-fn keep(path: PathBuf) -> Result<Kept> {
+fn keep(path: PathBuf) -> Result<KeptPack> {
     let mut lock = OpenOptions::new().write(true).create_new(true).open(&path).at("writing", &path)?;
     if !lock_within(&lock, GLANCE).at("locking", &path)? {
         return Err(ErrorKind::WouldBlock.into()).at("locking", &path);
     }
     let kept = lock.write_all(MARK).and_then(|()| lock.sync_all()).at("writing", &path);
-    let guard = Kept { path, _lock: lock };
+    let guard = KeptPack { path, _lock: lock };
     kept.map(|()| guard)
 }
 

@@ -59,7 +59,7 @@ impl Changes {
 }
 
 /// Files with their stamps, and folders.
-type Found = (Vec<(PathBuf, FileStamp)>, Vec<PathBuf>);
+type Listing = (Vec<(PathBuf, FileStamp)>, Vec<PathBuf>);
 
 impl WorkingTree {
     /// Walks over the working tree. Pipes in place of ignore and attribute files are waited for.
@@ -221,7 +221,7 @@ impl WorkingTree {
 
     /// The files that git does not track, ignored ones among them, at most `limit`, those near the root first; and the folders
     /// in which nothing is tracked. Leaves out what `passes_over` names.
-    pub fn unknown_files(&self, limit: usize, passes_over: impl Fn(&Path, &fs::Metadata) -> bool) -> Result<Found> {
+    pub fn unknown_files(&self, limit: usize, passes_over: impl Fn(&Path, &fs::Metadata) -> bool) -> Result<Listing> {
         let unknown = unknown(self, &*self.index.read()?)?;
         Ok(self.list_below(unknown.into_iter().map(|path| to_path(path.as_ref())).collect(), limit, passes_over))
     }
@@ -232,7 +232,7 @@ impl WorkingTree {
         paths: Vec<PathBuf>,
         limit: usize,
         passes_over: impl Fn(&Path, &fs::Metadata) -> bool,
-    ) -> Found {
+    ) -> Listing {
         let mut queue = VecDeque::from(paths);
         let (mut files, mut folders) = (Vec::new(), Vec::new());
         while let Some(path) = queue.pop_front() {

@@ -324,7 +324,7 @@ pub(super) struct RestorePlan {
 
 /// The versions of one path: in the expected tree, in the target tree and in the index.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct PathVersions {
     expected: Option<Version>,
     target: Option<Version>,
     staged: Option<Version>,
@@ -350,23 +350,23 @@ impl RestorePlan {
         let mut known = BTreeMap::new();
         for path in &suspects {
             let known_as = staged.version_at(path.as_ref());
-            known.insert(path.clone(), Known { expected: known_as, target: known_as, staged: known_as });
+            known.insert(path.clone(), PathVersions { expected: known_as, target: known_as, staged: known_as });
         }
         for (path, sides) in tree.index.against(staged, expected)? {
-            known.insert(path, Known { expected: sides.tree, target: sides.tree, staged: sides.index });
+            known.insert(path, PathVersions { expected: sides.tree, target: sides.tree, staged: sides.index });
         }
         for TreeChange { path, old: expected, new: target } in tree.objects.tree_changes(expected, target)? {
-            let known_as = known.get(&path).map_or(expected, |known: &Known| known.staged);
+            let known_as = known.get(&path).map_or(expected, |known: &PathVersions| known.staged);
             if look.is_some() {
                 suspects.insert(path.clone());
             }
-            known.insert(path, Known { expected, target, staged: known_as });
+            known.insert(path, PathVersions { expected, target, staged: known_as });
         }
         let mut files = TreeFiles::to_read(tree, staged)?;
         let mut left = Edits::default();
         // A file that is left alone still moves with the commits if it equals the index.
         if let Some(path) = suspects.iter().find(|path| tree.is_left_alone(path.as_ref()))
-            && let Some(Known { target, staged: in_index, .. }) = known.get(path).copied()
+            && let Some(PathVersions { target, staged: in_index, .. }) = known.get(path).copied()
             && files.version(path.as_ref(), staged)? != in_index
         {
             known.remove(path);
@@ -399,8 +399,8 @@ struct Planner<'repo> {
 }
 
 impl Planner<'_> {
-    fn path(&mut self, path: &BString, known: &Known, suspect: bool) -> Result<()> {
-        let Known { expected, target, staged } = *known;
+    fn path(&mut self, path: &BString, known: &PathVersions, suspect: bool) -> Result<()> {
+        let PathVersions { expected, target, staged } = *known;
         let in_index = self.index.entry_range(path.as_ref()).is_some();
         let submodule = |version: Option<Version>| version.is_some_and(|(mode, _)| mode == Mode::COMMIT);
         if submodule(target) || submodule(staged) {

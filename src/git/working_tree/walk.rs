@@ -64,7 +64,7 @@ impl Folder {
 
 /// The folders that are left, and how many are being read.
 #[derive(Default)]
-struct Left {
+struct WalkQueue {
     folders: Vec<Folder>,
     at_work: usize,
     failed: bool,
@@ -320,7 +320,7 @@ impl Walk<'_> {
         let cores = || thread::available_parallelism().map_or(1, NonZero::get);
         let threads = if count < WORTH_A_THREAD { 1 } else { cores().min(count / WORTH_A_THREAD + 1) };
         let folders = vec![Folder { above: root, path: BString::default(), entries: 0..count }];
-        let left = (Mutex::new(Left { folders, ..Left::default() }), Condvar::new());
+        let left = (Mutex::new(WalkQueue { folders, ..WalkQueue::default() }), Condvar::new());
         let take_part = || self.take_part(&left).map_err(|(path, errno)| (worktree.join(path), errno));
         let found = thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| thread::Builder::new().spawn_scoped(scope, take_part)).collect();
@@ -337,7 +337,7 @@ impl Walk<'_> {
     }
 
     /// Reads folders until none is left.
-    fn take_part(&self, (left, changed): &(Mutex<Left>, Condvar)) -> Result<WalkFindings, (PathBuf, Errno)> {
+    fn take_part(&self, (left, changed): &(Mutex<WalkQueue>, Condvar)) -> Result<WalkFindings, (PathBuf, Errno)> {
         let mut found = WalkFindings::default();
         let lock = || left.lock().unwrap_or_else(PoisonError::into_inner);
         let mut now = lock();

@@ -136,7 +136,7 @@ pub(super) struct Wish {
 
 /// The place of a label.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Placed {
+pub(super) struct PlacedLabel {
     /// The area of its text.
     pub(super) area: Rectangle,
     /// The line from its point to the label, if they are far apart.
@@ -161,12 +161,12 @@ pub(super) fn place(
     picture: Rectangle,
     obstacles: &[Rectangle],
     spared: &[Rectangle],
-) -> Vec<Option<Placed>> {
-    let mut placed: Vec<Placed> = Vec::new();
+) -> Vec<Option<PlacedLabel>> {
+    let mut placed: Vec<PlacedLabel> = Vec::new();
     let mut found = Vec::new();
     for wish in wishes {
         let is_own = |area: &Rectangle| area.touches(Rectangle::around(wish.at, 1.0));
-        let is_free = |candidate: &Placed| {
+        let is_free = |candidate: &PlacedLabel| {
             candidate.area.is_within(picture)
                 && !obstacles.iter().any(|area| candidate.area.touches(*area))
                 && !placed.iter().any(|other| clash(candidate, other))
@@ -176,7 +176,7 @@ pub(super) fn place(
         };
         let mut free = candidates(wish, height).into_iter().filter(|(_, candidate)| is_free(candidate)).peekable();
         let furthest = free.peek().map_or(0.0, |(distance, _)| distance + DETOUR);
-        let hidden = |placed: &Placed| spared.iter().filter(|area| placed.area.touches(**area)).count();
+        let hidden = |placed: &PlacedLabel| spared.iter().filter(|area| placed.area.touches(**area)).count();
         let best = free
             .take_while(|(distance, _)| *distance <= furthest)
             .map(|(_, candidate)| candidate)
@@ -187,14 +187,14 @@ pub(super) fn place(
     found
 }
 
-fn clash(one: &Placed, other: &Placed) -> bool {
+fn clash(one: &PlacedLabel, other: &PlacedLabel) -> bool {
     one.area.touches(other.area)
         || one.leader.is_some_and(|leader| other.area.is_crossed_by(leader))
         || other.leader.is_some_and(|leader| one.area.is_crossed_by(leader))
 }
 
 /// The places around a point and how far they are, the nearest first; of those that are as near the upper right one.
-fn candidates(wish: &Wish, height: f64) -> Vec<(f64, Placed)> {
+fn candidates(wish: &Wish, height: f64) -> Vec<(f64, PlacedLabel)> {
     let (x, y) = wish.at;
     let mut found = Vec::new();
     for line in 0..=FURTHEST {
@@ -211,7 +211,7 @@ fn candidates(wish: &Wish, height: f64) -> Vec<(f64, Placed)> {
                 let end = area.nearest_to(wish.at);
                 let distance = (end.0 - x).hypot(end.1 - y);
                 let leader = (distance > 1.5 * GAP).then_some([wish.at, end]);
-                found.push((distance, Placed { area, leader }));
+                found.push((distance, PlacedLabel { area, leader }));
             }
         }
     }
@@ -293,7 +293,7 @@ mod tests {
         ) {
             let wishes: Vec<Wish> = points.iter().map(|(x, y, width)| Wish { at: (*x, *y), width: *width }).collect();
             let marks: Vec<Rectangle> = wishes.iter().map(|wish| Rectangle::around(wish.at, 8.0)).collect();
-            let found: Vec<Placed> = place(&wishes, 12.0, PICTURE, &marks, &[]).into_iter().flatten().collect();
+            let found: Vec<PlacedLabel> = place(&wishes, 12.0, PICTURE, &marks, &[]).into_iter().flatten().collect();
             for (index, one) in found.iter().enumerate() {
                 prop_assert!(one.area.is_within(PICTURE));
                 prop_assert!(!marks.iter().any(|mark| mark.touches(one.area)));

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
-use super::axis::{Placed, Rectangle, Tick, Wish, place, ticks, whole_ticks};
+use super::axis::{PlacedLabel, Rectangle, Tick, Wish, place, ticks, whole_ticks};
 use super::palette::{ChartStyle, NUMBERLESS, OTHER_OPACITY, Palette, legend};
 use super::panels::{panels, panels_height};
 use super::series::{Edge, Limits, Mark, MarkKind, Series};
@@ -338,7 +338,7 @@ fn labels(series: &Series, frame: &Frame) -> Markup {
 }
 
 /// The line from a point to its label, where they are far apart.
-pub(super) fn leader(placed: &Placed, stroke: &str) -> Markup {
+pub(super) fn leader(placed: &PlacedLabel, stroke: &str) -> Markup {
     html! {
         @if let Some([from, to]) = placed.leader {
             line class="leader" x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) stroke=(stroke)

@@ -24,7 +24,7 @@ use crate::session::files::{SETTINGS_FILE, is_own, refuse_spoilt, remove_file};
 use crate::session::store::{
     Interrupt, RUN_FILES, Store, TREE_BEFORE, clear_run_folder, commit_of, draft_of, guard_name, run_variables,
 };
-use crate::session::tree::{Seen, Workspace, name_of};
+use crate::session::tree::{TreeFact, Workspace, name_of};
 use crate::session::wait::{Deadline, Exited, SessionContext, WaitEnd, Waiter};
 use crate::state::{MOST_EVICTIONS, OpenExperiment};
 use crate::{crash, exec};
@@ -229,7 +229,7 @@ impl Workspace {
         if let Some(before) = self.tree_before.take() {
             changed.extend(self.repo.working_tree.touched_since(&before, look.as_ref())?);
         }
-        self.look = look.map(|look| Seen::now(store, look));
+        self.look = look.map(|look| TreeFact::now(store, look));
         // The user may edit the settings at any time.
         changed.retain(|path| !is_own(path) && path != Path::new(SETTINGS_FILE));
         Ok(changed)

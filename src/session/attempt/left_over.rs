@@ -22,8 +22,8 @@ use crate::session::store::{AGENT, Interrupt, Notices, REVIEW, RUN, Store, job_n
 use crate::session::tree::Workspace;
 use crate::session::wait::SessionContext;
 use crate::state::{
-    BeforeRun, Matching, OpenRun, SessionFolder, SetAside, StateError, Taken, artifacts_aside, forget_artifacts_of,
-    further_runs,
+    BeforeRun, Matching, OpenRun, SessionFolder, SetAside, StateError, TakenArtifacts, artifacts_aside,
+    forget_artifacts_of, further_runs,
 };
 use crate::{crash, exec};
 
@@ -179,7 +179,7 @@ impl Attempt {
         let take = move || over.send(aside.take(&folder)).is_ok();
         thread::Builder::new().spawn(take).map_err(SessionError::Watchdog)?;
         let mut listener = shared.interrupts.listen();
-        let Taken { artifacts, missed } = loop {
+        let TakenArtifacts { artifacts, missed } = loop {
             tokio::select! {
                 taken = &mut taken => break taken.unwrap_or_default(),
                 () = listener.signal_or_look() => {}

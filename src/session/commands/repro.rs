@@ -194,7 +194,7 @@ impl SessionView {
 
 /// An untracked file or folder of the user's working tree that a run needs.
 #[derive(Debug, Clone)]
-pub(super) struct Linked {
+pub(super) struct RunLink {
     /// Its path.
     pub(super) target: PathBuf,
     /// Its path in a working tree.
@@ -213,7 +213,7 @@ pub(super) struct ScratchRun<'a> {
     pub(super) command: &'a str,
     pub(super) role: RunRole,
     pub(super) seed: Option<u64>,
-    pub(super) links: &'a [Linked],
+    pub(super) links: &'a [RunLink],
     /// Variables that the command gets in its slot.
     pub(super) variables: &'a [(String, String)],
     /// The folder of the runs that may share its GPUs.
@@ -255,7 +255,7 @@ impl<'a> ScratchRun<'a> {
         let root = place.worktree();
         let folder = place.git_dir().join(REPRO_FOLDER);
         let log = folder.join("run.log");
-        for Linked { target, name, .. } in links {
+        for RunLink { target, name, .. } in links {
             let there = root.join(name);
             if fs::symlink_metadata(&there).is_ok() {
                 return Err(SessionError::LinkedAlready(name.clone()));
@@ -313,12 +313,12 @@ impl<'a> ScratchRun<'a> {
 
 impl SessionView {
     /// An untracked file or folder of the user's working tree, to link.
-    pub(super) fn linkable(&self, path: &Path) -> Result<Linked, SessionError> {
+    pub(super) fn linkable(&self, path: &Path) -> Result<RunLink, SessionError> {
         self.linkable_in(self.repo.worktree(), path)
     }
 
     /// The same for a working tree of the user's, `root`.
-    pub(super) fn linkable_in(&self, root: &Path, path: &Path) -> Result<Linked, SessionError> {
+    pub(super) fn linkable_in(&self, root: &Path, path: &Path) -> Result<RunLink, SessionError> {
         let failed = |source| SessionError::Io { action: "link", path: path.to_owned(), source };
         let root = root.canonicalize().map_err(failed)?;
         let full = absolute(path).map_err(failed)?;
@@ -330,7 +330,7 @@ impl SessionView {
         let real = folder.join(full.file_name().unwrap_or_default());
         match real.strip_prefix(&root) {
             Ok(name) if !name.as_os_str().is_empty() => {
-                Ok(Linked { target: real.clone(), name: name.to_owned(), is_writable: false })
+                Ok(RunLink { target: real.clone(), name: name.to_owned(), is_writable: false })
             }
             _ => Err(SessionError::NotInWorktree { path: path.to_owned(), root }),
         }

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tempfile::TempDir;
 
-use super::repro::{Linked, Rerunning, ScratchRun, hold};
+use super::repro::{Rerunning, RunLink, ScratchRun, hold};
 use crate::domain::{
     Ablated, AblatedRun, AblationStep, Asked, CommitId, Contract, ExperimentId, FORMAT_VERSION, GpuOther, Layout,
     Number, Record, RunRole, VerifiedId, VerifiedPair, experiment_name, list,
@@ -168,7 +168,7 @@ pub(super) struct FreshSubject<'a> {
     contract: &'a Contract,
     record: &'a Record,
     commit: CommitId,
-    links: Vec<Linked>,
+    links: Vec<RunLink>,
 }
 
 /// The place for fresh runs. While it exists, no other one and no loop is at work on its sessions.
@@ -242,7 +242,7 @@ impl<'a> FreshRuns<'a> {
                 let root = view.repo.main_worktree();
                 let link = |name: &PathBuf| {
                     let linked = view.linkable_in(&root, &root.join(name))?;
-                    Ok::<_, SessionError>(Linked { is_writable: layout.writable.contains(name), ..linked })
+                    Ok::<_, SessionError>(RunLink { is_writable: layout.writable.contains(name), ..linked })
                 };
                 layout.links.iter().map(link).collect::<Result<Vec<_>, _>>()?
             }
@@ -257,7 +257,7 @@ impl<'a> FreshRuns<'a> {
     pub(super) async fn make(
         &self,
         runs: &[(&FreshSubject<'_>, u64)],
-        ended: &mut dyn FnMut(usize, Ended) -> Result<(), SessionError>,
+        ended: &mut dyn FnMut(usize, FreshEnd) -> Result<(), SessionError>,
     ) -> Result<bool, SessionError> {
         let mut free: Vec<u32> = (0..self.slots).rev().collect();
         let mut waiting: VecDeque<(usize, u32)> = (0..runs.len()).map(|index| (index, 0)).collect();
@@ -275,7 +275,7 @@ impl<'a> FreshRuns<'a> {
             free.push(slot);
             let goes_on = match ran {
                 Ok(Some(what)) => {
-                    if matches!(what, Ended::Concurrency(_)) {
+                    if matches!(what, FreshEnd::Crowded(_)) {
                         waiting.push_front((index, repeats + 1));
                     }
                     ended(index, what).map(|()| true)
@@ -296,7 +296,7 @@ impl<'a> FreshRuns<'a> {
         subject: &FreshSubject<'_>,
         seed: u64,
         repeats: u32,
-    ) -> Result<Option<Ended>, SessionError> {
+    ) -> Result<Option<FreshEnd>, SessionError> {
         if self.interrupts.asked() != Interrupt::None {
             return Ok(None);
         }
@@ -323,17 +323,17 @@ impl<'a> FreshRuns<'a> {
         let FinishedRun { verdict, exit, .. } = finished;
         let others = view.tainting(&exit, verdict.failure.as_ref());
         if !others.is_empty() && repeats < TAINT_REPEATS {
-            return Ok(Some(Ended::Concurrency(GpuOther::clause(&others))));
+            return Ok(Some(FreshEnd::Crowded(GpuOther::clause(&others))));
         }
         let failure = if others.is_empty() { verdict.failure } else { Some(taint(&others)) };
         Ok(Some(match (failure, verdict.value) {
-            (None, Some(number)) => Ended::Value(number),
+            (None, Some(number)) => FreshEnd::Value(number),
             (Some(failure), _) => {
                 let beside = if others.is_empty() { String::new() } else { format!("; {}", GpuOther::clause(&others)) };
                 let why = describe_failure(&failure, &contract.metric.name, &ended, None) + &beside;
-                Ended::Nothing(Unmeasured { why, is_of_code: failure.class.judges_change() })
+                FreshEnd::Nothing(Unmeasured { why, is_of_code: failure.class.judges_change() })
             }
-            (None, None) => Ended::Nothing(Unmeasured { why: "no number".to_owned(), is_of_code: true }),
+            (None, None) => FreshEnd::Nothing(Unmeasured { why: "no number".to_owned(), is_of_code: true }),
         }))
     }
 }
@@ -347,16 +347,16 @@ pub(super) struct Unmeasured {
 }
 
 /// The end of a fresh run.
-pub(super) enum Ended {
+pub(super) enum FreshEnd {
     /// It measured a value.
     Value(Number),
     /// It gave none.
     Nothing(Unmeasured),
     /// It is made again, as somebody else was on its GPU.
-    Concurrency(String),
+    Crowded(String),
 }
 
-impl Ended {
+impl FreshEnd {
     /// The value, or the reason why there is none. Publishes it; `None` if the run is made again.
     pub(super) fn told(
         self,
@@ -365,9 +365,9 @@ impl Ended {
         publish: &mut dyn FnMut(&FreshNews<'_>),
     ) -> Option<Result<Number, Unmeasured>> {
         let value = match self {
-            Ended::Value(value) => Ok(value),
-            Ended::Nothing(it) => Err(it),
-            Ended::Concurrency(why) => {
+            FreshEnd::Value(value) => Ok(value),
+            FreshEnd::Nothing(it) => Err(it),
+            FreshEnd::Crowded(why) => {
                 publish(&FreshNews::Repeated { what, seed, why: &why });
                 return None;
             }

@@ -133,7 +133,7 @@ impl Plan {
         repo.ready()?;
         let is_chosen = continued || subject.asked.ledger.is_some();
         let said = if is_chosen { Conventions::default() } else { Conventions::of(repo.worktree()) };
-        let Settled { contract, file_terms, tonight, notices: of_terms } =
+        let SessionTerms { contract, file_terms, tonight, notices: of_terms } =
             subject.settle(&repo, said.dialect(), clock)?;
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
         let mut notices = if tree.has_user() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
@@ -236,7 +236,7 @@ struct Subject<'a> {
 }
 
 /// The terms on which a session goes on or begins.
-struct Settled {
+struct SessionTerms {
     contract: Contract,
     file_terms: FileTerms,
     tonight: Option<Tonight>,
@@ -306,7 +306,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Settles its terms. Refuses some that cannot work.
-    fn settle(&self, repo: &Repo, dialect: Option<LedgerDialect>, clock: Clock) -> Result<Settled, SessionError> {
+    fn settle(&self, repo: &Repo, dialect: Option<LedgerDialect>, clock: Clock) -> Result<SessionTerms, SessionError> {
         let (wanted, journal, is_new) = (self.wanted, self.journal.as_ref(), self.known.is_none());
         let mut contract = self.contract(repo, dialect, clock)?;
         if self.known.as_ref() != Some(&contract) {
@@ -327,7 +327,7 @@ impl<'a> Subject<'a> {
         }
         let night = tonight.as_ref().and_then(|tonight| continued_notice(tonight, journal));
         let notices = odd.into_iter().chain(weights).chain(night).collect();
-        Ok(Settled { contract, file_terms, tonight, notices })
+        Ok(SessionTerms { contract, file_terms, tonight, notices })
     }
 
     /// The user's branch to which their working tree goes back before slots have their own. Refuses a tree that is in the way.

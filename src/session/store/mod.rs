@@ -18,7 +18,7 @@ pub(crate) use open_attempt::{
     Texts, add_said, commit_of, describe, draft_of, first_fresh_seed, is_being_replaced, journal_of_remains, read_tag,
     record_verified, trouble_text, write_tag,
 };
-pub use requests::{Interrupt, Interrupts, Told, drop_message, tell, waiting_messages};
+pub use requests::{Interrupt, Interrupts, SentMessage, drop_message, tell, waiting_messages};
 pub(crate) use requests::{
     Listener, Notices, ReceivedMessages, close_escalation, end_wait, forget_solved, is_reported, note_changed,
     receive_messages, remove_report, remove_reports, write_report,

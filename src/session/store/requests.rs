@@ -161,7 +161,7 @@ const SHOWN: usize = 500;
 
 /// A word that was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct SentMessage {
     /// Its number.
     pub id: u32,
     /// True if an active process of the session will read it.
@@ -177,7 +177,7 @@ const LONGEST: u64 = 1 << 20;
 /// # Errors
 ///
 /// The text is empty or too long, there is no home folder for the user's key, or the file cannot be written.
-pub fn tell(repo: &Repo, tag: &Tag, text: &str, standing: bool, clock: Clock) -> Result<Told, SessionError> {
+pub fn tell(repo: &Repo, tag: &Tag, text: &str, standing: bool, clock: Clock) -> Result<SentMessage, SessionError> {
     let length = text.len() as u64;
     if length > LONGEST {
         let text = format!("the text has {}, more than the limit of {}", bytes_text(length), bytes_text(LONGEST));
@@ -197,7 +197,7 @@ pub fn tell(repo: &Repo, tag: &Tag, text: &str, standing: bool, clock: Clock) ->
     let key = own_key()?;
     // A number that the journal has as delivered is never given again.
     let id = MessageFile::new(&folder, tag).add(&key, marks(&folder).last(), (text, standing), clock.now())?;
-    Ok(Told { id, is_active: is_driven(repo, &folder)? })
+    Ok(SentMessage { id, is_active: is_driven(repo, &folder)? })
 }
 
 /// The user's key, made if there is none.

@@ -12,4 +12,4 @@ pub(crate) use linked::{SlotSetup, Tree, TreeOf, Trees, left_worktrees, open_sea
 pub(crate) use protected::{
     LARGEST_COPY, Protected, SETTINGS_BEFORE, copied_log, forget_copies, name_of, refuse_artifacts, remove_call_git,
 };
-pub(crate) use working_tree::{Seen, UntrackedFiles, UsersTree, Workspace};
+pub(crate) use working_tree::{TreeFact, UntrackedFiles, UsersTree, Workspace};

@@ -34,7 +34,7 @@ pub(crate) struct Workspace {
     pub(crate) protected: Protected,
     pub(crate) untracked: UntrackedFiles,
     /// The state of the working tree after the run.
-    pub(crate) look: Option<Seen<WorktreeSnapshot>>,
+    pub(crate) look: Option<TreeFact<WorktreeSnapshot>>,
     /// The stamps of tracked files when the active run began.
     pub(crate) tree_before: Option<TreeStamps>,
     /// Leftovers of runs in the user's tree.
@@ -48,19 +48,19 @@ pub(crate) struct UntrackedFiles {
     /// Those that were there when the last experiment was settled, or the agent was called.
     pub(crate) known: Option<Untracked>,
     /// When they were listed after an experiment.
-    pub(crate) listed: Option<Seen<()>>,
+    pub(crate) listed: Option<TreeFact<()>>,
 }
 
 /// A fact about a working tree. It holds until a job or the user may have been active there.
-pub(crate) struct Seen<T> {
+pub(crate) struct TreeFact<T> {
     value: T,
     activity: u64,
 }
 
-impl<T> Seen<T> {
+impl<T> TreeFact<T> {
     /// Wraps a fact that was read just now.
-    pub(crate) fn now(store: &Store, value: T) -> Seen<T> {
-        Seen { value, activity: store.activity }
+    pub(crate) fn now(store: &Store, value: T) -> TreeFact<T> {
+        TreeFact { value, activity: store.activity }
     }
 
     /// The fact, if it still holds.
@@ -374,7 +374,7 @@ impl Workspace {
         users.remember_untracked_of(store, look)?;
         crash::point("idle.untracked_remembered");
         store.close(id)?;
-        users.untracked.listed = Some(Seen::now(store, ()));
+        users.untracked.listed = Some(TreeFact::now(store, ()));
         crash::point("idle.entered");
         if store.history.get(id).is_none() {
             store.notices.or_unsettled(id, store.folder.forget_artifacts(id));

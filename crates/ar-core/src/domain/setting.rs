@@ -317,7 +317,7 @@ impl<T: Value> Form for Vec<T> {
 }
 
 /// The field of a contract that holds what is asked for by a setting.
-pub(super) trait Held<A> {
+pub(super) trait ContractField<A> {
     /// Replaces it.
     fn take(&mut self, asked: A);
 
@@ -325,7 +325,7 @@ pub(super) trait Held<A> {
     fn held(&self) -> Option<&A>;
 }
 
-impl<A> Held<A> for A {
+impl<A> ContractField<A> for A {
     fn take(&mut self, asked: A) {
         *self = asked;
     }
@@ -335,7 +335,7 @@ impl<A> Held<A> for A {
     }
 }
 
-impl<A> Held<A> for Option<A> {
+impl<A> ContractField<A> for Option<A> {
     fn take(&mut self, asked: A) {
         *self = Some(asked);
     }
@@ -351,19 +351,19 @@ pub(super) fn texts<A: Form>(value: Option<&A>) -> Vec<String> {
 }
 
 /// Replaces a field by what is asked for, if something is.
-pub(super) fn take<A>(field: &mut impl Held<A>, asked: Option<A>) {
+pub(super) fn take<A>(field: &mut impl ContractField<A>, asked: Option<A>) {
     if let Some(asked) = asked {
         field.take(asked);
     }
 }
 
 /// The values of a contract's field, as they are read.
-pub(super) fn stored<A: Form>(field: &impl Held<A>) -> Vec<String> {
+pub(super) fn stored<A: Form>(field: &impl ContractField<A>) -> Vec<String> {
     texts(field.held())
 }
 
 /// The value of a contract's field, unless it is the `default`.
-pub(super) fn set<'a, A: 'a, F: Held<A> + PartialEq>(field: &'a F, default: &F) -> Option<&'a A> {
+pub(super) fn set<'a, A: 'a, F: ContractField<A> + PartialEq>(field: &'a F, default: &F) -> Option<&'a A> {
     field.held().filter(|_| field != default)
 }
 
