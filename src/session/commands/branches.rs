@@ -13,14 +13,15 @@ use serde_json::{Map, json};
 use crate::domain::{
     Clock, CommitId, Concurrency, Contract, DiffStat, ExperimentId, FEWEST_DIGITS, Failure, Imported, MetricSource,
     MetricSpec, MetricValue, Outcome, RECORD_VERSION, Record, ReviewVerdict, Tag, UserError, Waits, list, one_line,
+    shell_word,
 };
 use crate::fs::{make_folder, read_regular};
 use crate::git::{GitError, Head, HeadTarget, Merged, Repo};
 use crate::ledger::{Ledger, Row};
 use crate::rules::{kept_message, kept_steps, listed, squashed_message};
-use crate::session::errors::{BranchError, CannotStart, Damaged, SessionError, refuse};
+use crate::session::errors::{CannotStart, Damaged, SessionError, refuse};
 use crate::session::files::{exclude_own, is_session, record_message, session_of_head};
-use crate::session::plan::{free_tag, is_taken, note_finalized};
+use crate::session::plan::{branch_in_the_way, free_tag, is_taken, note_finalized};
 use crate::session::store::{Interrupts, watch_programs, watch_programs_until};
 use crate::session::view::SessionView;
 use crate::state::{SEE_DOCTOR, SessionFolder};
@@ -219,7 +220,7 @@ impl SessionView {
             return Ok(None);
         }
         match self.repo.refs.checked_out_elsewhere(&full)? {
-            Some(worktree) => Err(BranchError::RestoredAlready { branch: branch.to_owned(), worktree }.into()),
+            Some(worktree) => Err(restored_already(branch, &worktree).into()),
             None => Ok(Some(full)),
         }
     }
@@ -229,16 +230,26 @@ impl SessionView {
         let full = self.repo.refs.branch_ref(branch)?;
         let is_session = branch.strip_prefix(SESSION_BRANCHES).is_some_and(|tag| tag.parse::<Tag>().is_ok());
         if is_session || full == self.tag.branch_ref() {
-            return Err(BranchError::SessionBranch(branch.to_owned()).into());
+            let text = format!("branch {branch} belongs to a session or is named like one");
+            return Err(refuse(CannotStart, text).hint("name another one with --branch").into());
         }
         if self.repo.refs.has_ref(&full)? {
-            return Err(BranchError::BranchTaken(branch.to_owned()).into());
+            return Err(SessionError::BranchTaken(branch.to_owned()));
         }
         match self.repo.refs.branch_in_the_way(branch)? {
-            Some(blocking) => Err(BranchError::BranchInTheWay { blocking, branch: branch.to_owned() }.into()),
+            Some(blocking) => Err(branch_in_the_way(branch, &blocking).into()),
             None => Ok(full),
         }
     }
+}
+
+/// The error for a branch to restore to that another working tree has checked out.
+fn restored_already(branch: &str, worktree: &Path) -> UserError {
+    refuse(CannotStart, format!("branch {branch} already exists, checked out in {}", worktree.display())).hint(format!(
+        "name another one with --branch; if an earlier invocation was killed and left it unfinished, run `git worktree \
+         remove --force {}` and retry",
+        shell_word(worktree)
+    ))
 }
 
 /// The error for keeps that the reviewer judged not earned.
@@ -515,10 +526,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_that_cannot_be_taken_out_are_refused_with_a_way_out() {
+    fn what_cannot_be_taken_out_is_refused_with_a_way_out() {
         let tag: Tag = "t".parse().unwrap();
         let chain = |is_imported| no_chain(&tag, [3.into(), 4.into()], is_imported);
         for (error, kind, text, hint) in [
+            (
+                restored_already("best", Path::new("a b/c")),
+                CannotStart,
+                "branch best already exists, checked out in a b/c",
+                "name another one with --branch; if an earlier invocation was killed and left it unfinished, run `git \
+                 worktree remove --force 'a b/c'` and retry",
+            ),
             (
                 not_earned(&tag, &[3.into(), 4.into()]),
                 CannotStart,

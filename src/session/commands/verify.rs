@@ -23,7 +23,7 @@ use crate::rules::{
     fresh_groups_besides, most_ablating_runs, taint,
 };
 use crate::session::attempt::FinishedRun;
-use crate::session::errors::{BranchError, CannotStart, SessionError, VerifyError, refuse};
+use crate::session::errors::{CannotStart, SessionError, VerifyError, refuse};
 use crate::session::files::{read_history, refuse_elsewhere};
 use crate::session::plan::{Drive, Placing, layout_of};
 use crate::session::run_loop::slot_setup;
@@ -577,7 +577,7 @@ fn names(ids: &[ExperimentId]) -> String {
 /// Refuses a branch that is there, which may have somebody's work.
 fn refuse_branch(view: &SessionView, branch: &str) -> Result<(), SessionError> {
     match view.free_branch(branch) {
-        Err(SessionError::Branch(BranchError::BranchTaken(branch))) => Err(VerifyError::BranchThere(branch).into()),
+        Err(SessionError::BranchTaken(branch)) => Err(VerifyError::BranchThere(branch).into()),
         free => free.map(drop),
     }
 }

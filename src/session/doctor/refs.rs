@@ -12,9 +12,9 @@ use crate::domain::{Area, CommitId, ExperimentId, Finding, Phase, Severity, Tag,
 use crate::git::{BrokenRef, Head, Notes, Repo};
 use crate::rules::{Tip, UnrecordedTip};
 use crate::session::attempt::review_tree;
-use crate::session::errors::{BranchError, SessionError};
+use crate::session::errors::SessionError;
 use crate::session::files::{is_behind_wall, record_id};
-use crate::session::plan::unrecorded_tip;
+use crate::session::plan::{UserCommits, checked_out_elsewhere, unrecorded_tip};
 use crate::session::view::NOTES;
 use crate::state::Journal;
 
@@ -167,20 +167,13 @@ fn branch(repo: &Repo, facts: &Facts) -> Result<Vec<RepairableFinding>, SessionE
         Tip::Unrecorded => {
             let tip = tip.unwrap_or_else(|| expected.clone());
             let is_on_top = repo.objects.leads_to(&expected, &tip)?;
-            let base = expected.short(12).to_owned();
             let subject = repo.objects.subject(&tip)?;
-            let tip = tip.short(8).to_owned();
             let finding = match next_session(repo, facts)? {
-                Some(next) => of_user(facts, &format!("{tip}: {subject}"), &next),
+                Some(next) => of_user(facts, &format!("{}: {subject}", tip.short(8)), &next),
                 None => {
-                    let error = SessionError::Branch(BranchError::UnrecordedTip {
-                        branch: name.clone(),
-                        tip,
-                        subject,
-                        base,
-                        is_on_top,
-                    });
+                    let commits = UserCommits { tip, incumbent: expected.clone(), is_on_top };
                     // The user decides whether to measure it or give it up.
+                    let error = commits.refusal(&facts.tag, &subject).into();
                     Finding { level: Severity::Damaged, ..finding_of(Area::Refs, &error) }
                 }
             };
@@ -188,8 +181,7 @@ fn branch(repo: &Repo, facts: &Facts) -> Result<Vec<RepairableFinding>, SessionE
         }
     }
     if let Some(worktree) = repo.refs.checked_out_elsewhere(&branch)? {
-        let error = SessionError::Branch(BranchError::CheckedOutElsewhere { branch: name, worktree });
-        let finding = finding_of(Area::Refs, &error);
+        let finding = finding_of(Area::Refs, &checked_out_elsewhere(&name, &worktree).into());
         found.push(Finding { level: Severity::Warning, ..finding }.into());
     } else if facts.is_only
         && !facts.is_fetched

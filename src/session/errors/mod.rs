@@ -5,5 +5,5 @@ mod session;
 
 pub(crate) use crate::domain::ErrorKind::{CannotStart, Damaged, NeedsPerson, Usage};
 pub(crate) use crate::domain::{ErrorKind, refuse};
-pub use experiments::{BranchError, FailedBaseline, TryError, VerifyError};
+pub use experiments::{FailedBaseline, TryError, VerifyError};
 pub use session::{CommandRole, NoAgent, SessionError};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use strum::EnumProperty;
 
-use super::experiments::{BranchError, FailedBaseline, TryError, VerifyError};
+use super::experiments::{FailedBaseline, TryError, VerifyError};
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
     Drift, ErrorKind, ExperimentId, Space, StopWhen, Tag, TagError, UserError, bytes_text, clock_time, count_of,
@@ -63,8 +63,8 @@ pub enum SessionError {
         hint = "commit them, set them aside with `git stash`, or pass --adopt to make them the first experiment"
     ))]
     Dirty(Vec<PathBuf>),
-    #[error(transparent)]
-    Branch(#[from] BranchError),
+    #[error("branch {0} already exists")]
+    BranchTaken(String),
     #[error("the session {tag} was approved with {}", drifted(drifts, "is asked for"))]
     Drift { tag: String, drifts: Vec<Drift> },
     #[error("{} was changed after it was approved{}", path.display(), changed_terms(drifts))]
@@ -194,7 +194,6 @@ impl SessionError {
             SessionError::Exec(error) => error.hint(),
             SessionError::User(error) => error.hint.clone(),
             SessionError::GpuLock(error) => error.hint(),
-            SessionError::Branch(error) => Some(error.hint()),
             SessionError::Verify(error) => Some(error.hint()),
             SessionError::Try(error) => error.hint(),
             SessionError::Baseline(failed) => Some(failed.hint()),
@@ -206,6 +205,9 @@ impl SessionError {
     /// The hint for an error that wraps no other, made of what it carries.
     fn hint_of_details(&self) -> Option<String> {
         Some(match self {
+            SessionError::BranchTaken(branch) => {
+                format!("see what it has with `git log {branch}`, or name another one with --branch {branch}-2")
+            }
             SessionError::BestLost { log, .. } => format!("read {}, and restore what the run needs", shell_word(log)),
             SessionError::Drift { drifts, .. } => drift_hint(drifts),
             SessionError::NoCommand { what, word } => missing_command(*what, word),

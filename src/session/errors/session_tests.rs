@@ -2,7 +2,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{BranchError, CommandRole, FailedBaseline, SessionError, TryError, VerifyError};
+use super::{CommandRole, FailedBaseline, SessionError, TryError, VerifyError};
 use crate::domain::ErrorKind::CannotStart;
 use crate::domain::{Drift, FailureClass, MetricSource, Space, StopWhen, Tag, refuse};
 use crate::exec::NoWall;
@@ -152,32 +152,10 @@ fn baselines() -> Vec<SessionError> {
     ]
 }
 
-/// Errors about branches, and about what is taken from a session to one.
+/// Errors about a branch, and about two experiments that are compared.
 fn branches() -> Vec<SessionError> {
-    let path = || PathBuf::from("a b/c");
-    let tip = |is_on_top| {
-        SessionError::Branch(BranchError::UnrecordedTip {
-            branch: "autoresearch/t".into(),
-            tip: "1234".into(),
-            subject: "mine".into(),
-            base: "5678".into(),
-            is_on_top,
-        })
-    };
     vec![
-        SessionError::Branch(BranchError::ForeignBranch("autoresearch/t".into())),
-        SessionError::Branch(BranchError::BranchInTheWay {
-            blocking: "autoresearch/t".into(),
-            branch: "autoresearch/t/x".into(),
-        }),
-        SessionError::Branch(BranchError::BranchInTheWay { blocking: "a".into(), branch: "a/x".into() }),
-        SessionError::Branch(BranchError::AdoptedElsewhere("main".into())),
-        SessionError::Branch(BranchError::CheckedOutElsewhere { branch: "autoresearch/t".into(), worktree: path() }),
-        tip(true),
-        tip(false),
-        SessionError::Branch(BranchError::BranchTaken("best".into())),
-        SessionError::Branch(BranchError::RestoredAlready { branch: "best".into(), worktree: path() }),
-        SessionError::Branch(BranchError::SessionBranch("autoresearch/t".into())),
+        SessionError::BranchTaken("best".into()),
         SessionError::Verify(VerifyError::Same(3.into())),
         SessionError::Verify(VerifyError::Failed { what: "experiment 3".into(), seed: 7, why: "out of memory".into() }),
         SessionError::Verify(VerifyError::OtherMetric {

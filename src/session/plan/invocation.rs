@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use super::next_session::{Next, Successor, UserCommits, session_begun_here, way_home};
+use super::next_session::{
+    Next, Successor, UserCommits, adopted_elsewhere, checked_out_elsewhere, session_begun_here, way_home,
+};
 use super::placing::{
     Placing, Surveyed, dirty_notice, layout_lines, layout_of, plain_links, refuse_in_the_way, refuse_lost,
     refuse_own_tree, refuse_short_jobs, unfinished_beside,
@@ -23,7 +25,7 @@ use crate::rules::{
     FileTerms, GpuSlot, History, LoopCall, OtherHost, SessionDriver, Tonight, UV_LINK_MODE, cadence_warning, gaps,
     idle_limits, is_confirmed, is_research, links_from_cache, named_files, refuse_incomparable, within,
 };
-use crate::session::errors::{BranchError, CannotStart, CommandRole, SessionError, TryError, Usage, refuse};
+use crate::session::errors::{CannotStart, CommandRole, SessionError, TryError, Usage, refuse};
 use crate::session::files::{
     Conventions, SETTINGS_FILE, check_command, has_job, is_own, lost_records, read_baseline, read_history, record_id,
     refuse_changed, refuse_elsewhere, refuse_full, refuse_tracked, session_of_head, session_tags, session_there,
@@ -384,8 +386,7 @@ fn check_untracked(repo: &Repo, _: &Subject, contract: &Contract) -> Result<(), 
 /// Refuses a branch that another working tree has checked out.
 fn check_checked_out(repo: &Repo, _: &Subject, contract: &Contract) -> Result<(), SessionError> {
     let elsewhere = repo.refs.checked_out_elsewhere(&contract.tag.branch_ref())?;
-    let refused = |worktree| BranchError::CheckedOutElsewhere { branch: contract.tag.branch(), worktree };
-    elsewhere.map_or(Ok(()), |worktree| Err(refused(worktree).into()))
+    elsewhere.map_or(Ok(()), |worktree| Err(checked_out_elsewhere(&contract.tag.branch(), &worktree).into()))
 }
 
 /// Refuses a repository with files whose required filter cannot start.
@@ -425,7 +426,7 @@ fn check_tree(plan: &Plan, subject: &Subject, changes: &Changes) -> Result<(), S
     match (commits, drive) {
         (Some(commits), _) if !commits.is_on_top => Err(commits.refuse(repo, &contract.tag)?),
         (Some(commits), _) if subject.head.commit() != Some(&commits.tip) => {
-            Err(BranchError::AdoptedElsewhere(contract.tag.branch()).into())
+            Err(adopted_elsewhere(&contract.tag.branch()).into())
         }
         (None, Drive::Loop { adopt: true, .. }) if dirty.is_empty() => {
             let text = "nothing to adopt: the working tree has no uncommitted change";

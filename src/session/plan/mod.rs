@@ -8,7 +8,8 @@ mod terms;
 pub use invocation::{Drive, Plan};
 pub use next_session::session_checked_out;
 pub(crate) use next_session::{
-    UserCommits, go_home, has_user_commits, leave_former_branch, note_finalized, unrecorded_tip,
+    UserCommits, branch_in_the_way, checked_out_elsewhere, go_home, has_user_commits, leave_former_branch,
+    note_finalized, unrecorded_tip,
 };
 pub(crate) use placing::{Placing, Surveyed, layout_of};
 pub use terms::{LoopWish, Wanted, outer_agent};

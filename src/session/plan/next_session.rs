@@ -1,16 +1,18 @@
 //! Which session goes on: a typed `ar run` begins one with what the user committed after a session's last experiment, on its branch
 //! or on their own. With slots, the user's working tree goes back to their own branch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::terms::{Wanted, is_taken, new_contract, put, with_axes};
 use crate::crash;
-use crate::domain::{Asked, Clock, CommitId, Contract, Drift, Follows, Layout, LedgerDialect, Tag};
+use crate::domain::{
+    Asked, Clock, CommitId, Contract, Drift, Follows, Layout, LedgerDialect, Tag, UserError, shell_word,
+};
 use crate::git::{Head, HeadTarget, Repo};
 use crate::rules::{History, UnrecordedTip};
-use crate::session::errors::{BranchError, SessionError};
+use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{
     expected_tip, read_history, refuse_elsewhere, session_of_head, session_tags, session_there, stored_contract,
 };
@@ -53,15 +55,45 @@ impl UserCommits {
 
     /// Says that they keep a session from continuing.
     pub(crate) fn refuse(&self, repo: &Repo, tag: &Tag) -> Result<SessionError, SessionError> {
-        Ok(BranchError::UnrecordedTip {
-            branch: tag.branch(),
-            tip: self.tip.short(8).to_owned(),
-            subject: repo.objects.subject(&self.tip)?,
-            base: self.incumbent.short(12).to_owned(),
-            is_on_top: self.is_on_top,
-        }
-        .into())
+        Ok(self.refusal(tag, &repo.objects.subject(&self.tip)?).into())
     }
+
+    /// The error for a newest commit with this subject.
+    pub(crate) fn refusal(&self, tag: &Tag, subject: &str) -> UserError {
+        let (branch, tip, base) = (tag.branch(), self.tip.short(8), self.incumbent.short(12));
+        let hint = if self.is_on_top {
+            "run `ar run` to begin the next session with it, or `ar run --adopt` to measure it in this one".to_owned()
+        } else {
+            format!(
+                "name what is there with `git branch NAME`, then move the branch back with `git reset --keep {base}`"
+            )
+        };
+        let text = format!("branch {branch} is at {tip}, which is not an experiment: {subject}");
+        refuse(CannotStart, text).hint(hint)
+    }
+}
+
+/// The error for a branch that another working tree has checked out.
+pub(crate) fn checked_out_elsewhere(branch: &str, worktree: &Path) -> UserError {
+    refuse(CannotStart, format!("the branch {branch} is checked out in {}", worktree.display()))
+        .hint(format!("continue it there: cd {}; or start another session here with --tag", shell_word(worktree)))
+}
+
+/// The error for a branch that git does not allow beside another one.
+pub(crate) fn branch_in_the_way(branch: &str, blocking: &str) -> UserError {
+    let is_session = blocking.starts_with("autoresearch/") && branch.starts_with(blocking);
+    let hint = match is_session {
+        true => format!("{blocking} is a session's branch; choose another name with --branch or --tag"),
+        false => format!("git branch -m {blocking} NEW-NAME"),
+    };
+    let text = format!("cannot create branch {branch}: git does not allow it beside the existing branch {blocking}");
+    refuse(CannotStart, text).hint(hint)
+}
+
+/// The error for commits to adopt that are checked out nowhere here.
+pub(super) fn adopted_elsewhere(branch: &str) -> UserError {
+    let text = format!("cannot adopt the commits on {branch}: this working tree does not have them checked out");
+    refuse(CannotStart, text).hint(format!("git switch {branch}"))
 }
 
 /// Returns whether commits of the user's keep an idle session from continuing. Unreadable data counts as no commits; the
@@ -453,4 +485,55 @@ pub(crate) fn go_home(
     }
     store.journal.tree.go_home(None);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_that_no_session_can_use_are_refused_with_a_way_out() {
+        let path = Path::new("a b/c");
+        let tag: Tag = "t".parse().unwrap();
+        let commits =
+            |is_on_top| UserCommits { tip: CommitId::new("1234"), incumbent: CommitId::new("5678"), is_on_top };
+        let tip = |is_on_top| commits(is_on_top).refusal(&tag, "mine");
+        for (error, text, hint) in [
+            (
+                branch_in_the_way("autoresearch/t/x", "autoresearch/t"),
+                "cannot create branch autoresearch/t/x: git does not allow it beside the existing branch autoresearch/t",
+                "autoresearch/t is a session's branch; choose another name with --branch or --tag",
+            ),
+            (
+                branch_in_the_way("a/x", "a"),
+                "cannot create branch a/x: git does not allow it beside the existing branch a",
+                "git branch -m a NEW-NAME",
+            ),
+            (
+                adopted_elsewhere("main"),
+                "cannot adopt the commits on main: this working tree does not have them checked out",
+                "git switch main",
+            ),
+            (
+                checked_out_elsewhere("autoresearch/t", path),
+                "the branch autoresearch/t is checked out in a b/c",
+                "continue it there: cd 'a b/c'; or start another session here with --tag",
+            ),
+            (
+                tip(true),
+                "branch autoresearch/t is at 1234, which is not an experiment: mine",
+                "run `ar run` to begin the next session with it, or `ar run --adopt` to measure it in this one",
+            ),
+            (
+                tip(false),
+                "branch autoresearch/t is at 1234, which is not an experiment: mine",
+                "name what is there with `git branch NAME`, then move the branch back with `git reset --keep 5678`",
+            ),
+        ] {
+            assert_eq!(
+                (error.kind, error.to_string().as_str(), error.hint.as_deref()),
+                (CannotStart, text, Some(hint))
+            );
+        }
+    }
 }

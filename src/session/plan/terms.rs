@@ -6,6 +6,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::invocation::{Drive, Plan};
+use super::next_session::branch_in_the_way;
 use crate::agent::{Preset, agent_terms, within_agent};
 use crate::domain::{
     Asked, Clock, Contract, Drift, Layout, LedgerDialect, MetricSource, MetricSpec, Tag, UserError, moment_text,
@@ -15,7 +16,7 @@ use crate::git::{Head, Repo};
 use crate::rules::{
     AgentFacts, AgentSetting, History, LoopAgent, LoopCall, Moment, Night, NightCaps, Tonight, loop_agent,
 };
-use crate::session::errors::{BranchError, NoAgent, SessionError, Usage, refuse};
+use crate::session::errors::{CannotStart, NoAgent, SessionError, Usage, refuse};
 use crate::session::files::{installed_agents, is_session};
 use crate::state::Journal;
 
@@ -75,10 +76,16 @@ pub(crate) fn new_contract(
         None => free_tag(repo, clock)?,
     };
     if repo.refs.branch(&tag.branch_ref())?.is_some() {
-        return Err(BranchError::ForeignBranch(tag.branch()).into());
+        let branch = tag.branch();
+        return Err(refuse(CannotStart, format!("branch {branch} exists but belongs to no session"))
+            .hint(format!(
+                "choose another name with --tag, or rename the branch: git branch -m {branch} NEW-NAME; run `ar doctor` to \
+                 see whether a session left work of yours there"
+            ))
+            .into());
     }
     if let Some(blocking) = repo.refs.branch_in_the_way(&tag.branch())? {
-        return Err(BranchError::BranchInTheWay { blocking, branch: tag.branch() }.into());
+        return Err(branch_in_the_way(&tag.branch(), &blocking).into());
     }
     let (start, started_from) = match head {
         Head::Branch { name, commit } => (commit.clone(), Some(name.clone())),

@@ -39,8 +39,14 @@ fn a_tag_that_is_none_and_a_branch_that_is_not_ars() {
         );
     }
     repo.git(["branch", "autoresearch/t1"]);
-    let rename = "git branch -m autoresearch/t1 ";
-    both_refused_with_change(&repo, &["branch autoresearch/t1 exists but belongs to no session", "--tag", rename]);
+    both_refused_with_change(
+        &repo,
+        &[
+            "branch autoresearch/t1 exists but belongs to no session",
+            "hint: choose another name with --tag, or rename the branch: git branch -m autoresearch/t1 NEW-NAME;",
+            "run `ar doctor` to see whether a session left work of yours there\n",
+        ],
+    );
     repo.git(["checkout", "--quiet", "autoresearch/t1"]);
     refused(&repo, &RUN[..5], 1, &["branch autoresearch/t1 exists but belongs to no session"]);
     repo.git(["checkout", "--quiet", "main"]);

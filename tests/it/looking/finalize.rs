@@ -48,7 +48,7 @@ fn the_kept_chain_is_a_clean_branch_of_one_commit_each() {
         (&["finalize", "--branch", "main"], "branch main already exists"),
         (
             &["finalize", "--branch", "autoresearch/t"],
-            "branch autoresearch/t belongs to a session or is named like one",
+            "branch autoresearch/t belongs to a session or is named like one\nhint: name another one with --branch\n",
         ),
     ] {
         let called = ar(&repo, args).exits(1);
