@@ -107,7 +107,8 @@ fn a_ledger_becomes_a_session_that_claims_only_what_is_known() {
     assert_eq!((repo.git(["rev-parse", "HEAD"]), repo.read("results.tsv")), before);
     assert_eq!(repo.git(["fsck", "--full", "--strict"]), "");
     let empty = called(&repo, "import README.md --tag none").exits(1);
-    assert!(empty.stderr.contains("no row of README.md can be imported"), "{empty:?}");
+    let words = "no row of README.md can be imported\nhint: run `ar log --ledger README.md` to see what can be read\n";
+    assert!(empty.stderr.contains(words), "{empty:?}");
 }
 
 #[test]

@@ -307,7 +307,11 @@ impl Import {
                 .into());
         }
         let rows = ledger.outcomes();
-        let Some((first, _)) = rows.first() else { return Err(SessionError::NothingToImport(file.to_owned())) };
+        let Some((first, _)) = rows.first() else {
+            return Err(refuse(CannotStart, format!("no row of {} can be imported", file.display()))
+                .hint(format!("run `ar log --ledger {}` to see what can be read", shell_word(file)))
+                .into());
+        };
         let head = match repo.refs.head()? {
             Head::Branch { commit, .. } | Head::Detached { commit } => commit,
             Head::Unborn { name } => return Err(GitError::Unborn(name).into()),

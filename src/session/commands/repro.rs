@@ -21,7 +21,7 @@ use crate::rules::{
     protected_mounts, repeat_limit, tainting,
 };
 use crate::session::attempt::{FinishedRun, MeasuringRun, metric_file_stamp};
-use crate::session::errors::SessionError;
+use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{REPRO_FOLDER, UNFINISHED, is_own};
 use crate::session::store::{Interrupt, Interrupts, Walls, own_names, watch_programs_until, writes_log};
 use crate::session::view::SessionView;
@@ -91,7 +91,10 @@ impl SessionView {
         }
         let class = record.failure.as_ref().map(|failure| failure.class);
         if class.is_some_and(|class| class.is_refusal() && class != FailureClass::Duplicate) {
-            return Err(SessionError::NeverRan { id: record.id, why: record.reason.clone() });
+            let Record { id, reason, .. } = record;
+            return Err(refuse(CannotStart, format!("experiment {id} was refused and never ran: {reason}"))
+                .hint(format!("see its change with `ar show {id}`, or extract it with `ar restore {id}`"))
+                .into());
         }
         let links = rerun.links.iter().map(|link| self.linkable(link)).collect::<Result<Vec<_>, _>>()?;
         let cluster = self.layout().and_then(|layout| layout.cluster).filter(|_| !rerun.here);

@@ -72,8 +72,6 @@ pub enum SessionError {
     ContractChanged { path: PathBuf, drifts: Vec<Drift> },
     #[error("cannot start the {what}: `{word}` not found")]
     NoCommand { what: CommandRole, word: String },
-    #[error("{} is tracked by git: a reset would undo what ar writes there", .0.display())]
-    Tracked(PathBuf),
     #[error("cannot copy the artifact {} of experiment {id}: its path leads out of the folder", path.display())]
     ArtifactOutside { id: ExperimentId, path: PathBuf },
     #[error("{} is not a folder", .0.display())]
@@ -82,12 +80,6 @@ pub enum SessionError {
     NoSession { tag: Option<Tag>, there: Vec<Tag> },
     #[error("session {tag} has no experiment {name}")]
     NoExperiment { tag: String, name: String, last: Option<ExperimentId> },
-    #[error("`{name}` matches several commits of session {tag}: {}", candidates.join(", "))]
-    #[strum(props(hint = "write more digits, or use the experiment number"))]
-    AmbiguousExperiment { tag: String, name: String, candidates: Vec<String> },
-    #[error("{name} is not in session {tag}")]
-    #[strum(props(hint = "omit --tag"))]
-    OtherSession { tag: String, name: String },
     #[error(transparent)]
     Verify(#[from] VerifyError),
     #[error("{} is not in the working tree {}", path.display(), root.display())]
@@ -99,10 +91,6 @@ pub enum SessionError {
     LinkedAlready(PathBuf),
     #[error("session {0} was imported: it has no command and cannot continue")]
     ImportedSession(String),
-    #[error("experiment {id} was refused and never ran: {why}")]
-    NeverRan { id: ExperimentId, why: String },
-    #[error("no row of {} can be imported", .0.display())]
-    NothingToImport(PathBuf),
     #[error("cannot read the record {reference}")]
     BadRecord { reference: String, source: serde_json::Error },
     #[error("session {tag} has no record of experiment {id}, but has later ones")]
@@ -157,9 +145,7 @@ impl SessionError {
             | SessionError::Incomparable(_)
             | SessionError::Missing(_)
             | SessionError::DirectionUnclear(_)
-            | SessionError::NoAgentForLoop { .. }
-            | SessionError::AmbiguousExperiment { .. }
-            | SessionError::OtherSession { .. } => ErrorKind::Usage,
+            | SessionError::NoAgentForLoop { .. } => ErrorKind::Usage,
             SessionError::Baseline(_) => ErrorKind::BaselineFailed,
             SessionError::Stopped(_)
             | SessionError::BestLost { .. }
@@ -211,10 +197,6 @@ impl SessionError {
             SessionError::BestLost { log, .. } => format!("read {}, and restore what the run needs", shell_word(log)),
             SessionError::Drift { drifts, .. } => drift_hint(drifts),
             SessionError::NoCommand { what, word } => missing_command(*what, word),
-            SessionError::Tracked(path) => {
-                let path = shell_word(path);
-                format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
-            }
             SessionError::NoWall(reason) => format!("{}; or start with --sandbox auto", reason.hint()),
             SessionError::NoFolder(path) => format!("{SEE_DOCTOR}; to move it away: {}", move_command(path, ".old")),
             SessionError::NoSession { tag, there } => sessions_hint(tag.as_ref(), there),
@@ -227,12 +209,6 @@ impl SessionError {
                 "put its best code on a branch with `ar restore best --tag {tag}`; from there start a session with \
                     `ar run --tag NEW --metric NAME --cmd COMMAND`"
             ),
-            SessionError::NeverRan { id, .. } => {
-                format!("see its change with `ar show {id}`, or extract it with `ar restore {id}`")
-            }
-            SessionError::NothingToImport(path) => {
-                format!("run `ar log --ledger {}` to see what can be read", shell_word(path))
-            }
             SessionError::Elsewhere { tag, other: OtherHost { host, .. } } => format!(
                 "go on with it on {host}; only if nothing of it runs there any more, run `ar resume {tag} --take-over`"
             ),

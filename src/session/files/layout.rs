@@ -7,13 +7,13 @@ use std::path::{Component, Path, PathBuf};
 use std::{env, fs};
 
 use super::PROGRAM;
-use crate::domain::Space;
+use crate::domain::{Space, shell_word};
 use crate::exec;
 use crate::fs::{FileStamp, make_folder, move_away, move_no_folder_away, read_at_most};
 use crate::git::Repo;
 use crate::ledger::RESULTS;
 use crate::rules::{History, files_named, spoilt_by_full_disk, too_little_space};
-use crate::session::errors::SessionError;
+use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::state::{SESSIONS_FOLDER, SessionFolder, user_folder};
 
 /// The folder of the run, in the working tree's own git folder: it is removed with the working tree, but not part of it.
@@ -53,7 +53,13 @@ pub(crate) fn is_own(path: &Path) -> bool {
 pub fn refuse_tracked<const N: usize>(repo: &Repo, ledgers: [PathBuf; N]) -> Result<(), SessionError> {
     for path in ledgers.into_iter().chain([SESSIONS_FOLDER.into()]) {
         if repo.working_tree.is_tracked(&path)? {
-            return Err(SessionError::Tracked(path));
+            let (what, path) = (path.display(), shell_word(&path));
+            return Err(refuse(
+                CannotStart,
+                format!("{what} is tracked by git: a reset would undo what ar writes there"),
+            )
+            .hint(format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\""))
+            .into());
         }
     }
     Ok(())
@@ -107,16 +113,16 @@ pub const SETTINGS_FILE: &str = "ar.toml";
 pub(crate) fn refuse_full(repo: &Repo, folder: &SessionFolder, history: &History) -> Result<(), SessionError> {
     let last = history.records().last().and_then(|record| folder.run_log(record.id).metadata().ok());
     let last_log = last.map_or(0, |meta| meta.len());
-    refuse(repo, folder, "the disk is too full for an experiment", |space| too_little_space(space, last_log))
+    check(repo, folder, "the disk is too full for an experiment", |space| too_little_space(space, last_log))
 }
 
 /// Refuses what a run or the agent left that ended on a full disk and for that reason says nothing about its idea.
 pub(crate) fn refuse_spoilt(repo: &Repo, folder: &SessionFolder, what: &str, failed: bool) -> Result<(), SessionError> {
-    refuse(repo, folder, &format!("{what} ended on a full disk"), |space| spoilt_by_full_disk(space, failed))
+    check(repo, folder, &format!("{what} ended on a full disk"), |space| spoilt_by_full_disk(space, failed))
 }
 
 /// An error that says `what`, if one of the disks that a session writes to is as `is_bad` says.
-fn refuse(repo: &Repo, folder: &SessionFolder, what: &str, is_bad: impl Fn(Space) -> bool) -> Result<(), SessionError> {
+fn check(repo: &Repo, folder: &SessionFolder, what: &str, is_bad: impl Fn(Space) -> bool) -> Result<(), SessionError> {
     let main = repo.main_worktree();
     for path in [repo.worktree(), &main, folder.root()] {
         // A system that does not tell stops nobody.

@@ -22,7 +22,7 @@ use crate::rules::{
     Checks, History, LadderState, Likeness, OtherBaseline, RatedSession, SessionFacts, Unfound, Weighed, axis_means,
     cap_of_tries, find_experiment, session_enough, weigh,
 };
-use crate::session::errors::{CannotStart, SessionError, refuse};
+use crate::session::errors::{CannotStart, SessionError, Usage, refuse};
 use crate::session::files::{
     Choice, Chosen, SessionRefs, choose_session, no_experiment, no_session, parse_record, program_of, read_history,
     refuse_changed, session_tags, stored_contract,
@@ -127,7 +127,7 @@ impl SessionView {
         if let (Some(tag), Some(other)) = (&tag, &name.tag)
             && tag != other
         {
-            return Err(SessionError::OtherSession { tag: tag.to_string(), name: name.to_string() });
+            return Err(refuse(Usage, format!("{name} is not in session {tag}")).hint("omit --tag").into());
         }
         let view = SessionView::open(dir, name.tag.clone().or(tag))?;
         let record = view.find(&name.which)?.clone();
@@ -161,13 +161,15 @@ impl SessionView {
 
     /// The experiment that is meant.
     pub fn find(&self, which: &Which) -> Result<&Record, SessionError> {
-        let (tag, name) = (self.tag.to_string(), which.to_string());
         find_experiment(&self.history, which).map_err(|unfound| match unfound {
-            Unfound::Missing => no_experiment(&self.history, &self.tag, name),
+            Unfound::Missing => no_experiment(&self.history, &self.tag, which.to_string()),
             Unfound::NothingKept => self.nothing_kept().into(),
             Unfound::Ambiguous(found) => {
                 let candidate = |record: &&Record| format!("{} ({})", record.id, record.commit.short(12));
-                SessionError::AmbiguousExperiment { tag, name, candidates: found.iter().map(candidate).collect() }
+                let candidates = found.iter().map(candidate).collect::<Vec<_>>().join(", ");
+                refuse(Usage, format!("`{which}` matches several commits of session {}: {candidates}", self.tag))
+                    .hint("write more digits, or use the experiment number")
+                    .into()
             }
         })
     }

@@ -23,7 +23,13 @@ fn a_ledger_that_cannot_be_continued() {
     fs::set_permissions(repo.file("results.tsv"), fs::Permissions::from_mode(0o644)).unwrap();
 
     repo.commit_all("tracked");
-    both_refused(&repo, &["results.tsv is tracked", "hint: git rm -r --quiet --cached results.tsv"]);
+    both_refused(
+        &repo,
+        &[
+            "results.tsv is tracked by git: a reset would undo what ar writes there\n",
+            "hint: git rm -r --quiet --cached results.tsv && git commit -m \"stop tracking results.tsv\"\n",
+        ],
+    );
 }
 
 #[test]

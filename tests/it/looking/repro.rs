@@ -158,7 +158,7 @@ fn what_was_refused_is_not_run_later_either() {
     ar(&repo, [&args[..], &["--agent", "echo 2 > fixed", "--max-experiments", "1"]].concat()).ok();
     let said = ar(&repo, ["repro", "1"]).exits(1).stderr;
     assert!(said.starts_with("error: experiment 1 was refused and never ran: "), "{said}");
-    assert!(said.contains("hint: see its change with `ar show 1`"), "{said}");
+    assert!(said.contains("hint: see its change with `ar show 1`, or extract it with `ar restore 1`\n"), "{said}");
     assert_eq!(worktrees(&repo).len(), 1);
 }
 
