@@ -35,7 +35,7 @@ pub use shim::{leave_starter, queued_shim_main, shim_main};
 pub use shim_io::{Answer, Reply, ask_shim};
 pub use ticks::{next_tick, runtime};
 pub use tree::{job_beyond, jobs_above, kill_other_children};
-pub use wall::{NoWall, enter_wall, find_builder, try_wall};
+pub use wall::{enter_wall, find_builder, try_wall};
 
 /// The hidden first argument that makes the program a shim; the second is the job file.
 pub const SHIM_ARGUMENT: &str = "__shim";

@@ -23,6 +23,7 @@ use rustix::stdio::dup2_stdin;
 use super::WALLED_ARGUMENT;
 use super::shim::shell;
 use super::shim_io::{hand, receive};
+use crate::domain::{ErrorKind, UserError, refuse};
 use crate::fs::program_on_path;
 use crate::rules::{Access, Mount, Wall};
 use crate::unix::{close_all_but_standard, enter_user_namespace};
@@ -40,73 +41,38 @@ const TRIAL: &str = "try";
 const NOT_WRITABLE: u8 = 3;
 
 /// The reason that no wall can be built here.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoWall {
-    /// The system has no bubblewrap.
-    #[error("there is no bubblewrap for this system")]
-    System,
-    /// `bwrap` is not on the PATH outside of the home folder.
-    #[error("`bwrap` is not installed")]
-    Missing,
-    /// A setting of the kernel keeps users from making user namespaces.
-    #[error("the kernel allows no user namespaces here: {name} is {value}")]
-    Namespaces {
-        /// The setting, as `sysctl` calls it.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// A value that would allow them.
-        allowing: &'static str,
-    },
-    /// `bwrap` cannot do its work in this container, with its last words.
-    #[error("`bwrap` does not work in this container: {0}")]
-    Container(String),
-    /// It cannot do its work for another reason, with its last words.
-    #[error("`bwrap` does not work here: {0}")]
-    Refused(String),
-    /// A folder of another user, for whom a job behind a wall cannot act.
-    #[error("a job behind it could not write to `{0}`, which belongs to another user")]
-    NotWritable(PathBuf),
+fn no_wall(text: impl Into<String>, hint: impl Into<String>) -> UserError {
+    refuse(ErrorKind::CannotStart, text).hint(hint)
 }
 
-impl NoWall {
-    /// The advice for it.
-    pub fn hint(&self) -> String {
-        match self {
-            NoWall::System => "walls need Linux".to_owned(),
-            NoWall::Missing => {
-                "install bubblewrap: `sudo apt install bubblewrap`, or the same with dnf, pacman or zypper".to_owned()
-            }
-            NoWall::Namespaces { name, allowing, .. } => format!(
-                "allow them: `echo {name}={allowing} | sudo tee /etc/sysctl.d/60-user-namespaces.conf; sudo sysctl --system`"
-            ),
-            NoWall::Container(_) => {
-                "start the container with user namespaces: `docker run --security-opt seccomp=unconfined \
-                 --security-opt apparmor=unconfined --security-opt systempaths=unconfined`"
-                    .to_owned()
-            }
-            NoWall::Refused(_) => "run `bwrap --unshare-user --dev-bind / / true` to see it fail".to_owned(),
-            NoWall::NotWritable(path) => {
-                format!("give the repository to the user that runs `ar`: chown -R \"$(id -u)\" {}", path.display())
-            }
+/// The reason behind the last words of `bwrap`.
+fn refused_by_bwrap(words: &str) -> UserError {
+    let refuses = |(name, refusing, _): &(&str, &str, &str)| {
+        let value = fs::read_to_string(Path::new("/proc/sys").join(name.replace('.', "/")));
+        value.is_ok_and(|value| value.trim() == *refusing)
+    };
+    let is_contained = || CONTAINER_SIGNS.iter().any(|sign| Path::new(sign).exists());
+    let is_refused = REFUSALS.iter().any(|refusal| words.contains(refusal));
+    match SETTINGS.into_iter().find(refuses).filter(|_| is_refused) {
+        Some(setting) => no_namespaces(setting),
+        None if is_contained() => no_wall(
+            format!("`bwrap` does not work in this container: {words}"),
+            "start the container with user namespaces: `docker run --security-opt seccomp=unconfined \
+             --security-opt apparmor=unconfined --security-opt systempaths=unconfined`",
+        ),
+        None => {
+            let hint = "run `bwrap --unshare-user --dev-bind / / true` to see it fail";
+            no_wall(format!("`bwrap` does not work here: {words}"), hint)
         }
     }
+}
 
-    /// The reason behind words of `bwrap`.
-    fn behind(words: String) -> NoWall {
-        let of = |(name, refusing, allowing): (&'static str, &str, &'static str)| {
-            let value = fs::read_to_string(Path::new("/proc/sys").join(name.replace('.', "/"))).ok()?;
-            let value = value.trim().to_owned();
-            (value == refusing).then_some(NoWall::Namespaces { name, value, allowing })
-        };
-        let is_contained = || CONTAINER_SIGNS.iter().any(|sign| Path::new(sign).exists());
-        let is_refused = REFUSALS.iter().any(|refusal| words.contains(refusal));
-        match SETTINGS.into_iter().find_map(of).filter(|_| is_refused) {
-            Some(setting) => setting,
-            None if is_contained() => NoWall::Container(words),
-            None => NoWall::Refused(words),
-        }
-    }
+/// The reason in a setting, with its value and one that would allow user namespaces.
+fn no_namespaces((name, value, allowing): (&str, &str, &str)) -> UserError {
+    let hint = format!(
+        "allow them: `echo {name}={allowing} | sudo tee /etc/sysctl.d/60-user-namespaces.conf; sudo sysctl --system`"
+    );
+    no_wall(format!("the kernel allows no user namespaces here: {name} is {value}"), hint)
 }
 
 /// Settings of kernels that keep users from making user namespaces, the value with which they do, and one with which they
@@ -128,11 +94,12 @@ const CONTAINER_SIGNS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 /// # Errors
 ///
 /// It is not there, or the system has none.
-pub fn find_builder(trees: &[&Path]) -> Result<PathBuf, NoWall> {
+pub fn find_builder(trees: &[&Path]) -> Result<PathBuf, UserError> {
     if !cfg!(target_os = "linux") {
-        return Err(NoWall::System);
+        return Err(no_wall("there is no bubblewrap for this system", "walls need Linux"));
     }
-    program_on_path(BWRAP, trees).ok_or(NoWall::Missing)
+    let hint = "install bubblewrap: `sudo apt install bubblewrap`, or the same with dnf, pacman or zypper";
+    program_on_path(BWRAP, trees).ok_or_else(|| no_wall("`bwrap` is not installed", hint))
 }
 
 /// Builds such a wall once and looks from inside whether `folder` can be written to.
@@ -140,16 +107,20 @@ pub fn find_builder(trees: &[&Path]) -> Result<PathBuf, NoWall> {
 /// # Errors
 ///
 /// The reason that jobs cannot be started behind it.
-pub fn try_wall(wall: &Wall, folder: &Path) -> Result<(), NoWall> {
-    let refused = |error: io::Error| NoWall::behind(error.to_string());
+pub fn try_wall(wall: &Wall, folder: &Path) -> Result<(), UserError> {
+    let refused = |error: io::Error| refused_by_bwrap(&error.to_string());
     let program = own_program().map_err(refused)?;
     let mut command = Command::new(&wall.builder);
     command.args(arguments(wall, Path::new("/"), &program)).arg(TRIAL).arg(folder);
     let output = command.stdin(Stdio::null()).output().map_err(refused)?;
     match output.status.code() {
         Some(0) => Ok(()),
-        Some(code) if code == i32::from(NOT_WRITABLE) => Err(NoWall::NotWritable(folder.to_owned())),
-        _ => Err(NoWall::behind(last_line(&output.stderr))),
+        Some(code) if code == i32::from(NOT_WRITABLE) => {
+            let folder = folder.display();
+            let hint = format!("give the repository to the user that runs `ar`: chown -R \"$(id -u)\" {folder}");
+            Err(no_wall(format!("a job behind it could not write to `{folder}`, which belongs to another user"), hint))
+        }
+        _ => Err(refused_by_bwrap(&last_line(&output.stderr))),
     }
 }
 
@@ -274,5 +245,19 @@ fn become_shell(command: &OsString) -> io::Error {
     match prepare() {
         Ok(()) => Command::new(shell()).arg0("sh").arg("-c").arg(command).exec(),
         Err(error) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_user_namespaces_is_named_with_the_setting_that_allows_them() {
+        let error = no_namespaces(SETTINGS[0]);
+        let text = "the kernel allows no user namespaces here: user.max_user_namespaces is 0";
+        let hint = "allow them: `echo user.max_user_namespaces=15000 | sudo tee /etc/sysctl.d/60-user-namespaces.conf; \
+                    sudo sysctl --system`";
+        assert_eq!((error.to_string().as_str(), error.hint.as_deref()), (text, Some(hint)));
     }
 }

@@ -448,5 +448,9 @@ fn the_start_says_whether_there_are_walls() {
     assert_eq!(shown["sandbox"], "none", "{shown:#}");
     repo.git(["checkout", "-q", "main"]);
     let called = without("require", "d").exits(1);
-    assert!(called.stderr.contains("`bwrap` is not installed") && called.stderr.contains("apt install bubblewrap"));
+    let words = "error: no wall can be built around jobs, and the session requires one (--sandbox require): `bwrap` is \
+                 not installed\n";
+    let hint = "install bubblewrap: `sudo apt install bubblewrap`, or the same with dnf, pacman or zypper;";
+    assert!(called.stderr.contains(words) && called.stderr.contains(hint), "{called:#?}");
+    assert!(called.stderr.contains("or start with --sandbox auto\n"), "{called:#?}");
 }

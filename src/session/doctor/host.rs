@@ -9,8 +9,8 @@ use strum::VariantArray;
 use super::facts::{Facts, finding_of};
 use super::job;
 use crate::agent::{PRESETS, Preset, agent_terms};
-use crate::domain::{Area, Asked, Decide, Finding, LedgerDialect, Severity, bytes_text, shell_word};
-use crate::exec::{self, NoWall};
+use crate::domain::{Area, Asked, Decide, Finding, LedgerDialect, Severity, UserError, bytes_text, shell_word};
+use crate::exec;
 use crate::fs::is_shared;
 use crate::git::Repo;
 use crate::rules::{NamedFile, calls_score, judge_space, named_files};
@@ -128,8 +128,9 @@ fn presets(repo: &Repo) -> Finding {
 fn walls(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Option<Finding> {
     let of_session = sessions.iter().find_map(|facts| facts.terms().filter(|terms| !terms.imported));
     let wanted = of_session.map_or(asked.sandbox.unwrap_or_default(), |terms| terms.sandbox);
-    let finding = |level, reason: NoWall| {
-        Finding::new(Area::Command, level, format!("jobs run without walls: {reason}")).hint(reason.hint())
+    let finding = |level, reason: UserError| {
+        let finding = Finding::new(Area::Command, level, format!("jobs run without walls: {reason}"));
+        Finding { hint: reason.hint, ..finding }
     };
     match Walls::tried(wanted, repo, repo.worktree()) {
         Ok((walls, None)) => {

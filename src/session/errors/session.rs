@@ -10,7 +10,7 @@ use crate::domain::{
     Drift, ErrorKind, ExperimentId, Space, StopWhen, Tag, TagError, UserError, bytes_text, clock_time, count_of,
     experiment_name, few, list, nearest, shell_word,
 };
-use crate::exec::{ExecError, GpuLockError, NoWall};
+use crate::exec::{ExecError, GpuLockError};
 use crate::fs::{FileError, is_disk_full, is_missing, move_command};
 use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
@@ -120,7 +120,7 @@ pub enum SessionError {
     #[error("{0} has no contract, and neither do its records")]
     NoContract(PathBuf),
     #[error("no wall can be built around jobs, and the session requires one (--sandbox require): {0}")]
-    NoWall(NoWall),
+    NoWall(UserError),
     #[error("{what}: {} and {} left at {}", bytes_text(space.free), count_of(space.free_files.try_into().unwrap_or(u32::MAX), "file"), path.display())]
     NoRoom { what: String, space: Space, path: PathBuf },
     #[error("cannot {action} {}", path.display())]
@@ -197,7 +197,9 @@ impl SessionError {
             SessionError::BestLost { log, .. } => format!("read {}, and restore what the run needs", shell_word(log)),
             SessionError::Drift { drifts, .. } => drift_hint(drifts),
             SessionError::NoCommand { what, word } => missing_command(*what, word),
-            SessionError::NoWall(reason) => format!("{}; or start with --sandbox auto", reason.hint()),
+            SessionError::NoWall(reason) => {
+                format!("{}; or start with --sandbox auto", reason.hint.as_deref().unwrap_or_default())
+            }
             SessionError::NoFolder(path) => format!("{SEE_DOCTOR}; to move it away: {}", move_command(path, ".old")),
             SessionError::NoSession { tag, there } => sessions_hint(tag.as_ref(), there),
             SessionError::NoExperiment { tag, name, last } => experiments_hint(tag, name, *last),

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::{CommandRole, FailedBaseline, SessionError, TryError, VerifyError};
 use crate::domain::ErrorKind::CannotStart;
 use crate::domain::{Drift, FailureClass, MetricSource, Space, StopWhen, Tag, refuse};
-use crate::exec::NoWall;
 use crate::git::GitError;
 use crate::ledger::LedgerError;
 use crate::rules::OtherHost;
@@ -102,12 +101,9 @@ fn errors() -> Vec<SessionError> {
             source: StateError::Held { holder: "process 1".into() },
         },
         SessionError::NoContract(path()),
-        SessionError::NoWall(NoWall::Missing),
-        SessionError::NoWall(NoWall::Namespaces {
-            name: "user.max_user_namespaces",
-            value: "0".into(),
-            allowing: "15000",
-        }),
+        SessionError::NoWall(
+            refuse(CannotStart, "`bwrap` is not installed").hint("install bubblewrap: `sudo apt install bubblewrap`"),
+        ),
         SessionError::NoRoom {
             what: "the disk is full".into(),
             space: Space { free: 1, total: 2, free_files: 3, total_files: 4 },

@@ -9,8 +9,8 @@ use std::{env, fs, thread};
 use super::requests::{Interrupt, Interrupts, Notices};
 use super::writer::Store;
 use crate::agent::LOG_LINES;
-use crate::domain::{CommitId, ExperimentId, FailureClass, Record, RunRole, Sandbox, StopWhen, Tag, list};
-use crate::exec::{FILES_BEFORE, JobFiles, NoWall, find_builder, kill_other_children, try_wall};
+use crate::domain::{CommitId, ExperimentId, FailureClass, Record, RunRole, Sandbox, StopWhen, Tag, UserError, list};
+use crate::exec::{FILES_BEFORE, JobFiles, find_builder, kill_other_children, try_wall};
 use crate::fs::{move_irregular_away, read_at_most};
 use crate::git::{GitProgram, Repo, WAY_BACK};
 use crate::measure::last_lines;
@@ -140,11 +140,11 @@ impl Walls {
     /// # Errors
     ///
     /// A wall is required and cannot be built, the git program is missing, or the places of the repository cannot be found.
-    pub(crate) fn tried(wanted: Sandbox, repo: &Repo, tree: &Path) -> Result<(Walls, Option<NoWall>), SessionError> {
+    pub(crate) fn tried(wanted: Sandbox, repo: &Repo, tree: &Path) -> Result<(Walls, Option<UserError>), SessionError> {
         if wanted == Sandbox::Off {
             return Ok(Default::default());
         }
-        let refused = |reason: NoWall| match wanted {
+        let refused = |reason: UserError| match wanted {
             Sandbox::Require => Err(SessionError::NoWall(reason)),
             _ => Ok((Walls::default(), Some(reason))),
         };
