@@ -15,7 +15,7 @@ pub use names::{
 };
 pub use read::{
     CLOCK_LAG, FileStamp, TAIL, age, is_irregular, open_regular, program_on_path, read_at_most, read_regular,
-    read_tail, wait_until_newer,
+    read_tail, wait_until_newer, wait_until_older,
 };
 pub use write::{
     FileError, OWN_FOLDER, Unsynced, absent, append, append_line, create_folder, failed, folder_of, if_exists,

@@ -102,6 +102,13 @@ pub fn wait_until_newer(folder: &Path, than: SystemTime) {
     }
 }
 
+/// Waits until a file that changed at this time is older than all that a process writes that starts now, even by a clock that lags.
+pub fn wait_until_older(changed: SystemTime) {
+    // Of a time in the future, nobody knows how long to wait.
+    let age = SystemTime::now().duration_since(changed).unwrap_or(CLOCK_LAG);
+    sleep(CLOCK_LAG.saturating_sub(age));
+}
+
 /// The file system's data on a file, which change whenever a process writes to it or replaces it. The owner of the file
 /// cannot set the time of the last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -213,6 +220,15 @@ mod tests {
             fs::write(&path, "x").unwrap();
             assert!(fs::metadata(path).unwrap().modified().unwrap() > than);
         }
+    }
+
+    #[test]
+    fn a_file_is_older_than_the_lag_of_the_clock_after_the_wait() {
+        let file = tempfile::tempfile().unwrap();
+        let written = file.metadata().unwrap().modified().unwrap();
+        wait_until_older(written);
+        assert!(SystemTime::now() - CLOCK_LAG >= written);
+        wait_until_older(SystemTime::now() + Duration::from_secs(3600));
     }
 
     #[test]

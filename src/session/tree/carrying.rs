@@ -17,7 +17,7 @@ use crate::domain::{Carry, CommitId, FORMAT_VERSION, Notice};
 use crate::exec::{Exit, FILES_BEFORE, FilesBefore, MOST_WATCHED, disk_space};
 use crate::fs::{
     CLOCK_LAG, FileStamp, failed, folder_of, free_name, if_exists, in_writable_folder, make_folder, move_to,
-    read_regular, remove_all, wait_until_newer,
+    read_regular, remove_all, wait_until_newer, wait_until_older,
 };
 use crate::rules::{
     Change, Effect, UntrackedFile, Writer, always_stays, goes_with, set_aside_for, with_companions, without_numbers,
@@ -152,6 +152,8 @@ impl Workspace {
         carried.begun = true;
         self.note_carried(store, carried)?;
         crash::point("carrying.begun");
+        // What an agent wrote last is not to be taken for the run's.
+        files.first().into_iter().for_each(|(_, newest)| wait_until_older(newest.changed()));
         let ends = files.iter().take(MOST_ENDS).map(|(path, stamp)| end_of(&self.root().join(path), stamp.size()));
         let before = FilesBefore { version: FORMAT_VERSION, ends: ends.collect(), files };
         write_json_unsynced(&folder.join(FILES_BEFORE), &before)?;
