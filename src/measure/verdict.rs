@@ -214,14 +214,8 @@ impl LogSummary {
 
     /// Makes the numbers say of a metric what its file has, or why it has none, whatever the log prints under that name.
     pub fn put_found(&mut self, name: &str, found: Result<MetricMention, String>) {
-        let number = match found {
-            Ok(found) => found.named(name, None).number(),
-            Err(instead) => {
-                self.instead = Some(instead);
-                None
-            }
-        };
-        self.put(name, number);
+        self.instead = found.as_ref().err().cloned();
+        self.put(name, found.ok().and_then(|found| found.named(name, None).number()));
     }
 
     /// Makes the numbers say this of a name.

@@ -14,5 +14,5 @@ pub use diff::{ChangeKind, ChangedPath, Diff, EntryKind};
 pub(in crate::git) use diff::{TreeChange, Version};
 pub use merge::{Merged, MergedTree};
 pub use store::Objects;
-pub(in crate::git) use store::{TRIES, read_of_repository, with_gc_retry};
+pub(in crate::git) use store::{read_of_repository, with_gc_retry};
 pub use tags::TagObject;

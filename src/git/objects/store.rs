@@ -36,7 +36,7 @@ use crate::git::sync;
 use crate::git::sync::Syncs;
 
 /// The most tries of a write, and the pause between two.
-pub(in crate::git) const TRIES: u32 = 5;
+const TRIES: u32 = 5;
 
 const PAUSE: Duration = Duration::from_millis(5);
 

@@ -24,7 +24,7 @@ use tempfile::{Builder, TempDir};
 use crate::domain::CommitId;
 use crate::fs::{if_exists, is_irregular, make_folder, move_away, read_at_most, read_regular, remove_all};
 use crate::git::error::{At, During, GitError, Result};
-use crate::git::objects::{TRIES, identity, with_gc_retry};
+use crate::git::objects::{identity, with_gc_retry};
 use crate::git::path::{object_id, quote, to_git, to_path};
 use crate::git::programs::{self, Cut, GitProgram, Program, shell_line};
 use crate::git::refs::{CopiedRefs, HeadTarget, committed_in};
@@ -423,15 +423,13 @@ impl CallImport<'_> {
     /// Works in such a repository, and again in another one if it is removed meanwhile: a `git prune --expire=now` takes it for
     /// what a killed git left.
     fn in_place<T>(&self, work: impl Fn(&TempDir) -> Result<T>) -> Result<T> {
-        let is_whole = |place: &TempDir| [OBJECTS, LOOSE].iter().all(|name| place.path().join(name).is_dir());
-        for _ in 1..TRIES {
-            let place = with_gc_retry(|| self.place())?;
+        with_gc_retry(|| {
+            let place = self.place()?;
             let done = work(&place);
-            if is_whole(&place) {
-                return done;
-            }
-        }
-        work(&self.place()?)
+            let is_there = |name: &&str| place.path().join(name).metadata().map(drop);
+            [OBJECTS, LOOSE].iter().try_for_each(is_there).at("reading", place.path())?;
+            Ok(done)
+        })?
     }
 
     /// Makes a repository to fetch into, which has the base and rests on the real objects. Git removes what is left of one.
