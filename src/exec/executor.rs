@@ -201,11 +201,6 @@ impl Executor {
         }
     }
 
-    /// Returns whether the lock of a job in this folder is seen as held here. It says nothing about a job on another host.
-    pub fn is_locked(&self, folder: &Path) -> bool {
-        is_held(folder)
-    }
-
     /// Returns whether any job in this folder is still running, or its shim is still ending it.
     pub fn is_busy(&self, folder: &Path) -> bool {
         is_held(folder) || open_tickets(folder).next().is_some()

@@ -330,7 +330,7 @@ impl Attempt {
             Ok(Err(machine @ (ExecError::DiskFull { .. } | ExecError::NoWall { .. }))) => {
                 // Removing an open log would free no space.
                 drop(run);
-                return Err(self.spoilt(&shared.store(), machine.into()));
+                return Err(self.spoilt(&mut shared.store(), machine.into()));
             }
             Ok(exit) => exit?,
             Err(ending) => return Ok(ending),
@@ -368,10 +368,16 @@ impl Attempt {
         Ok(true)
     }
 
-    /// Lets its run start once more after a full disk: without its files it was not started, and nothing has to be written for
-    /// that. Returns `full`.
-    fn spoilt(&self, store: &Store, full: SessionError) -> SessionError {
-        self.forget_run(store).err().unwrap_or(full)
+    /// Schedules a rerun after a full disk, without counting it as a start. Returns `full`.
+    fn spoilt(&mut self, store: &mut Store, full: SessionError) -> SessionError {
+        let Ok(folder) = self.run_folder(store) else { return full };
+        self.run.starts = self.run.starts.saturating_sub(1);
+        let mut without = |file| remove_file(&folder.join(file)).and_then(|()| self.enter_run(store));
+        // Without its log, there is space for the journal. Without its files, it was not started.
+        if without("exit.json").is_err() && without("run.log").is_err() {
+            let _ = self.forget_run(store);
+        }
+        full
     }
 
     /// Evaluates a finished run. It has no value if files changed during the run.

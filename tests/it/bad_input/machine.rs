@@ -41,7 +41,7 @@ fn a_disk_that_is_full() {
     assert_says(&called, &["full", "free disk space"]);
     disk.free();
     fs::write(disk.path().join("room"), "").unwrap();
-    let called = call(&["run"]).ok();
+    let called = call(&["resume"]).ok();
     assert!(
         called.stdout.contains("2  keep     0.5       fill the disk: val_bpb 0.5 is better than 1.0"),
         "{called:#?}"
