@@ -253,7 +253,7 @@ fn an_agent_that_names_no_direction_at_a_pivot_is_measured_and_asked_next_time()
 
 /// Puts records up to number `last` into session `t`, all like that of its experiment 1 with long texts; the last one
 /// crashed.
-fn make_up_records(repo: &TestRepo, last: u32) {
+pub(crate) fn make_up_records(repo: &TestRepo, last: u32) {
     let tag = repo.git(["cat-file", "-p", "refs/autoresearch/t/00001"]);
     let (head, body) = tag.split_once("\n\n").unwrap();
     let body = body.split_once("\n\n").unwrap().1;

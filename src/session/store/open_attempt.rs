@@ -278,6 +278,7 @@ impl Store {
         note_changed("files too large to restore were changed", &self.expected.actors(), large, &mut self.notices);
         let was_deleted = !self.folder.is_whole(&self.lock);
         if was_deleted {
+            let has_logs = self.folder.logs().is_dir();
             let mut tries = 1;
             while let Err(error) = self.put_folder_back() {
                 if tries == TRIES {
@@ -286,7 +287,10 @@ impl Store {
                 tries += 1;
                 std::thread::sleep(PAUSE);
             }
-            self.note(Notice::FolderRestored(self.folder.root().to_owned()));
+            match has_logs {
+                true => self.note(format!("a part of {} was deleted; restored it", self.folder.root().display())),
+                false => self.note(Notice::FolderRestored(self.folder.root().to_owned())),
+            }
         }
         self.expected.restore_files(&mut self.notices)?;
         self.restore_memory()?;

@@ -223,11 +223,12 @@ impl Expected {
         let runs: Vec<PathBuf> = self.at_work.iter().map(|(_, id)| folder.run(*id)).collect();
         let (coming, others): (Vec<_>, Vec<_>) = changed.partition(|path| runs.iter().any(|run| path.starts_with(run)));
         let (mut logs, git): (Vec<_>, Vec<_>) = others.into_iter().partition(|path| path.starts_with(folder.runs()));
-        // Those of runs that ended meanwhile are new, and `ar` compresses and drops logs.
+        // Those of runs that ended meanwhile are new; the oldest one is watched no more. `ar` compresses and drops logs.
         let is_kept = |log: &PathBuf| {
             log.exists() || ["run.log.gz", "logs.dropped"].iter().all(|name| !log.with_file_name(name).exists())
         };
-        logs.retain(|log| watch.stamps.contains_key(log) && is_kept(log));
+        let is_changed = |log: &PathBuf| watch.stamps.get(log).is_some_and(|known| FileStamp::of(log) != Some(*known));
+        logs.retain(|log| is_changed(log) && is_kept(log));
         let who = self.actors();
         note_changed("moved away files that already existed where the next run writes", &who, coming, notices);
         note_changed("logs of earlier runs were changed", &who, logs, notices);

@@ -1,6 +1,9 @@
 //! Attacks on the logs that numbers are read from.
 
 use super::harness::{assert_undone, said};
+use crate::ladder::make_up_records;
+use crate::run_loop::training_repo;
+use crate::support::ar;
 
 #[test]
 fn a_number_that_the_agent_writes_into_a_log_counts_for_nothing() {
@@ -53,4 +56,26 @@ fn a_proposal_that_is_a_pipe_holds_nothing_up() {
     let repo = super::harness::repo();
     let called = super::harness::session(&repo, &["rm -f $AR_PROPOSAL; mkfifo $AR_PROPOSAL"], &[]).ok();
     assert_eq!(super::harness::record(&repo, 1)["description"], "number 1", "{called:?}");
+}
+
+#[test]
+fn logs_that_nobody_changed_are_not_named_while_slots_record() {
+    let repo = training_repo();
+    let agent = "echo \"# $AR_EXPERIMENT\" >> train.sh; echo change $AR_EXPERIMENT";
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    ar(&repo, args.into_iter().chain(["--slots", "2", "--max-experiments", "1"])).ok();
+    // With each record that is made, the oldest of those that are watched is watched no more.
+    make_up_records(&repo, 51);
+    (2..=51).for_each(|id| repo.write(&format!(".autoresearch/t/runs/{id:05}/run.log"), "val_bpb: 2.0\n"));
+    repo.rm(".autoresearch/t/state/progress.json");
+    let called = ar(&repo, ["resume", "--max-experiments", "4"]).ok();
+    assert!(!called.stderr.contains("logs of earlier runs"), "{called:#?}");
+}
+
+#[test]
+fn a_journal_that_is_deleted_while_the_loop_goes_on_is_restored_and_no_more_is_said() {
+    let repo = super::harness::repo();
+    let called = super::harness::session(&repo, &["rm .autoresearch/t/state/progress.json"], &[]).ok();
+    assert!(called.stderr.contains(".autoresearch/t was deleted; restored it\n"), "{called:#?}");
+    assert!(!called.stderr.contains("without event logs"), "{called:#?}");
 }
