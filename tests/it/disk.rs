@@ -225,6 +225,51 @@ fn a_run_that_meets_a_full_disk_again_and_again_is_not_lost() {
 }
 
 #[test]
+fn a_fresh_run_that_meets_a_full_disk_again_and_again_is_not_lost() {
+    let repo = training_repo();
+    repo.write("value", "2.00");
+    repo.commit_all("a value");
+    let Some(_disk) = SmallDisk::under(&repo) else {
+        eprintln!("skipped: no small file system can be mounted here");
+        return;
+    };
+    make_folder_to_fill(&repo);
+    let fill = filling(&repo, Scarce::Blocks, 8, 1, ["echo val_bpb: 0.5;", "exit 1;"]);
+    let train = format!("if [ $AR_SEED -gt 1 ]; then {fill}; fi; echo val_bpb: $(cat value)$AR_SEED");
+    let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--decide", "confirmed", "--max-experiments", "1"];
+    ar(&repo, args.iter().chain(&["--cmd", &train, "--agent", "echo 1.00 > value"])).exits(4);
+    for _ in 0..4 {
+        repo.rm("fill/0");
+        fs::remove_file(repo.outside().join("filled")).unwrap();
+        ar(&repo, ["resume"]).exits(4);
+    }
+    repo.rm("fill/0");
+    let called = ar(&repo, ["resume"]).ok();
+    assert!(called.stdout.contains("   1  keep "), "{called:?}");
+}
+
+#[test]
+fn a_number_in_the_file_of_a_run_that_a_full_disk_spoilt_is_not_that_of_the_next_run() {
+    for left in [0, 8] {
+        let repo = training_repo();
+        let Some(_disk) = SmallDisk::under(&repo) else {
+            eprintln!("skipped: no small file system can be mounted here");
+            return;
+        };
+        make_folder_to_fill(&repo);
+        repo.write(".git/info/exclude", "fill\nout.json\n");
+        let print = |number: &str| format!("echo '{{\"loss\": {number}}}' > out.json;");
+        let fill = filling(&repo, Scarce::Blocks, left, 1, [&print("0.5"), "exit 1;"]);
+        let train = format!("{fill}; [ $AR_EXPERIMENT = 1 ] || {} echo done", print("2.0"));
+        let args = ["run", "--yes", "--metric", "loss", "--metric-file", "out.json:/loss", "--max-experiments", "1"];
+        ar(&repo, args.iter().chain(&["--cmd", &train, "--agent", &agent("better")])).exits(4);
+        repo.rm("fill/0");
+        let called = ar(&repo, ["resume"]).ok();
+        assert!(called.stdout.contains("the run did not write the metric file out.json"), "{left}: {called:?}");
+    }
+}
+
+#[test]
 fn a_run_can_be_ended_on_a_full_disk() {
     let alone = |full: bool| {
         let repo = training_repo();

@@ -91,7 +91,7 @@ impl Attempt {
 
     /// Attaches to the run, or starts it if there is none. `None` for one that was lost since it was looked for.
     async fn take_run(
-        &self,
+        &mut self,
         workspace: &mut Workspace,
         shared: &SessionContext<'_>,
     ) -> Result<Option<ActiveRun>, SessionError> {
@@ -107,6 +107,9 @@ impl Attempt {
                     // Further runs and checks passed it with what asked for them.
                     if self.run.is_first() {
                         gate_of_run(shared, &commit_of(&self.open)?, !workspace.owner.is_one_of_many()).await?;
+                    }
+                    if !self.is_prepared {
+                        self.note_metric_file(workspace, &mut shared.store())?;
                     }
                     return self.start_run(workspace, &mut shared.store(), &shared.runs).map(Some);
                 }
@@ -128,6 +131,17 @@ impl Attempt {
                 }
             }
         }
+    }
+
+    /// Notes the metric file as it is before a run that was entered earlier: a run that a full disk spoilt may have written it
+    /// since.
+    fn note_metric_file(&mut self, workspace: &Workspace, store: &mut Store) -> Result<(), SessionError> {
+        let stamp = metric_file_stamp(&store.contract, workspace.root());
+        if stamp == self.run.metric_file {
+            return Ok(());
+        }
+        self.run.metric_file = stamp;
+        self.enter_run(store)
     }
 
     /// Returns whether its run is a further one beside the attempt's first, which alone is told while both are active.
