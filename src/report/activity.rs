@@ -141,11 +141,13 @@ impl SessionStatus {
             Activity::Working => return None,
             _ => {
                 let proposing = meant(&OpenStatus::is_called);
+                let reviewing = meant(&|open| open.phase == Phase::Reviewing);
                 let recording = meant(&|open| matches!(open.phase, Phase::Recording | Phase::Settling));
                 let told = [
                     ("running", going),
                     ("in the queue:", queued),
                     ("agents propose", proposing),
+                    ("waiting for the review of", reviewing),
                     ("recording", recording),
                 ];
                 let mut told: Vec<String> = told
@@ -446,6 +448,9 @@ what to type next
         let attempts = vec![open(4, Phase::Waiting, "larger batch"), open(7, Phase::Confirming, "halve the batch")];
         let status = SessionStatus { activity: Activity::Confirming, attempts, ..night() };
         assert_eq!(status.doing(), "running experiment 7");
+        let attempts = vec![open(4, Phase::Waiting, "larger batch"), open(7, Phase::Reviewing, "halve the batch")];
+        let status = SessionStatus { activity: Activity::Reviewing, attempts, ..night() };
+        assert_eq!(status.doing(), "waiting for the review of experiment 7");
     }
 
     #[test]
