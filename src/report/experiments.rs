@@ -101,11 +101,14 @@ pub fn record_grid(
         fields.add("started", time(record.started, screen));
         fields.add("finished", time(record.finished, screen));
     }
+    // Only means have digits that no log has.
+    let is_mean = screen.is_some() && record.deciding_runs().len() > 1;
     for (name, value) in record.metrics.iter() {
         let is_axis = composite.is_some_and(|composite| composite.axes.contains_key(name));
         if name != record.metric.name && !is_axis {
-            let digits = || record.metrics.digits(name).map_or_else(|| Number::of(value).raw, str::to_owned);
-            fields.add(name, if screen.is_some() { digits() } else { value.to_string() });
+            let digits = record.metrics.digits(name).filter(|_| screen.is_some()).map(str::to_owned);
+            let plain = || if is_mean { Number::of(value).raw } else { value.to_string() };
+            fields.add(name, digits.unwrap_or_else(plain));
         }
     }
     fields.0
@@ -201,8 +204,8 @@ fn run_text(run: &Run, digits: bool) -> String {
     let commit = run.commit.as_ref().map(|commit| format!(" of {}", commit.short(8))).unwrap_or_default();
     let role = run.role.map(|role| format!("{role}, ")).unwrap_or_default();
     let seed = run.seed.map(|seed| format!("seed {seed}, ")).unwrap_or_default();
-    let shown = |value: f64| run.digits.clone().unwrap_or_else(|| Number::of(value).raw);
-    let value = run.value.map(|value| if digits { shown(value) } else { value.to_string() });
+    let number = run.number().filter(|_| digits).map(|number| number.raw);
+    let value = number.or_else(|| run.value.map(|value| value.to_string()));
     let value = value.map(|value| format!("{value}, ")).unwrap_or_default();
     let void = if run.void { "void, " } else { "" };
     format!("{}{commit} ({role}{seed}{value}{void}{ended}, {:.1} s)", run.command, run.seconds)
@@ -541,6 +544,8 @@ mod tests {
         let run = crate::rules::sample::run(1.0, Some(0.97));
         let run = Run { digits: Some("0.970".into()), ..serde_json::from_value(run).unwrap() };
         assert!(run_text(&run, true).contains("0.970, ") && run_text(&run, false).contains("0.97, "));
+        let run = Run { value: Some(0.693_147_180_559_945_3), digits: None, ..run };
+        assert!(run_text(&run, true).contains("0.6931471805599453, "));
     }
 
     #[test]

@@ -149,6 +149,14 @@ pub struct Run {
     pub part: Option<PartOf>,
 }
 
+impl Run {
+    /// Its value with the digits of its log.
+    pub fn number(&self) -> Option<Number> {
+        let value = self.value?;
+        Some(Number::new(value, self.digits.clone().unwrap_or_else(|| value.to_string())))
+    }
+}
+
 /// Returns whether a count is zero, for `skip_serializing_if`.
 pub fn is_none(count: &u32) -> bool {
     *count == 0
@@ -495,7 +503,7 @@ impl Record {
             return (self.runs.last().and_then(|run| run.seed), own);
         };
         let is_own = first.value == self.metric.value;
-        let number = if is_own { own } else { first.value.map(Number::of) };
+        let number = if is_own { own } else { first.number() };
         (first.seed, number)
     }
 

@@ -36,7 +36,8 @@ impl Target {
 
 impl From<f64> for Target {
     fn from(value: f64) -> Self {
-        Target(Number::of(value))
+        // With all digits: limits and rules are stored as text.
+        Target(Number::new(value, value.to_string()))
     }
 }
 
@@ -333,6 +334,7 @@ mod tests {
             ("memory_gb<41 GB", "memory_gb<41 GB"),
             ("acc>=95%", "acc>=95%"),
             ("p99 latency <= 5 ms", "p99 latency<=5 ms"),
+            ("loss<=0.6931471805599453", "loss<=0.6931471805599453"),
         ] {
             let limit: Limit = text.parse().unwrap();
             assert_eq!(limit.to_string(), back);

@@ -84,7 +84,9 @@ impl Measured {
     /// The run for a record, with its value where that counts, and with the `commit` that was executed.
     pub fn counted_run(&self, commit: Option<&CommitId>) -> Option<Run> {
         let value = self.counted_value();
-        let digits = value.zip(self.value.as_ref()).map(|(value, number)| (value.to_string(), number.raw.clone()));
+        // One that was scaled or converted has no digits of the log.
+        let number = self.value.as_ref().filter(|number| number.printed.is_none());
+        let digits = value.zip(number).map(|(value, number)| (value.to_string(), number.raw.clone()));
         let digits = digits.filter(|(plain, raw)| plain != raw).map(|(_, raw)| raw);
         self.run.clone().map(|run| Run { value, digits, commit: commit.cloned(), ..run })
     }
@@ -288,6 +290,9 @@ mod tests {
         let digits =
             |loss: &str| Measured { run: Some(run.clone()), ..measured(loss) }.counted_run(None).unwrap().digits;
         assert_eq!((digits("0.980"), digits("0.98")), (Some("0.980".to_owned()), None));
+        let minutes = Number::with_unit("100 s").unwrap().converted(&Unit::new("min"));
+        let converted = Measured { run: Some(run.clone()), value: minutes, ..Measured::default() };
+        assert_eq!(converted.counted_run(None).unwrap().digits, None);
     }
 
     fn outcome(contract: &Contract, id: u32, measured: &Measured) -> (Outcome, String, usize) {
