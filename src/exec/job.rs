@@ -63,7 +63,7 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Wall>,
     /// The folder of the runs that may share its GPUs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "shares_gpus", default, skip_serializing_if = "Option::is_none")]
     pub gpu_sharers: Option<PathBuf>,
     /// True if processes behind that wall may ask something of the shim.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -152,4 +152,5 @@ fn a_fix_that_conflicts_with_a_keep_of_another_slot_is_no_branch_that_somebody_m
     let called = ar_in_time(&repo, args).ok();
     assert!(called.stdout.contains("conflicts with what was kept meanwhile"), "{called:#?}");
     assert!(!called.stderr.contains("the branch had moved"), "{called:#?}");
+    assert!(!called.stderr.contains("saved uncommitted changes"), "{called:#?}");
 }

@@ -158,7 +158,7 @@ impl Workspace {
     }
 
     /// Moves HEAD, with the branch that it is at, to `to`, whatever happened to both meanwhile. A commit at its tip that is
-    /// neither recorded nor one of `known` is somebody's, and is kept under a saved ref.
+    /// none of `known` is somebody's, and is kept under a saved ref.
     pub(crate) fn move_head(
         &mut self,
         store: &mut Store,
@@ -170,7 +170,7 @@ impl Workspace {
         if tip == *to {
             return Ok(());
         }
-        if !known.contains(&&tip) && !store.history.knows(&tip) {
+        if !known.contains(&&tip) {
             let saved = store.refs().keep(&tip)?;
             store.note(Notice::BranchMoved { tip: tip.clone(), saved });
         }
@@ -299,11 +299,12 @@ impl Workspace {
         open: &OpenExperiment,
         commit: &CommitId,
     ) -> Result<(), SessionError> {
-        // The tree of a slot may be at the version that was measured there, and the later one is that of a seat.
-        let head = self.repo.refs.head_if_sound()?;
-        let at = head.as_ref().and_then(|head| head.commit());
-        let commit =
-            open.versions.iter().map(|version| &version.commit).find(|known| at == Some(known)).unwrap_or(commit);
+        // A seat made it. The tree of a slot is at what was measured there last: a version before it, or another experiment.
+        let is_measured =
+            |at: &CommitId| store.history.knows(at) || open.versions.iter().any(|version| version.commit == *at);
+        let head = self.repo.refs.head_if_sound()?.filter(|_| self.owner.is_disposable());
+        let at = head.as_ref().and_then(|head| head.commit()).filter(|at| is_measured(at));
+        let commit = at.unwrap_or(commit);
         self.move_head(store, &open.base, &[commit], "taken back")?;
         crash::point("rollback.branch_moved");
         self.restore(store, &open.base, commit)?;
