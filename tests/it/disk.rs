@@ -199,6 +199,17 @@ fn a_run_or_an_agent_that_ends_on_a_full_disk_is_not_measured_but_repeated() {
     }
 }
 
+/// Resumes a session whose disk its run fills each time, and then one last time with room.
+fn resume_again_and_again(repo: &TestRepo) -> Called {
+    for _ in 0..4 {
+        repo.rm("fill/0");
+        fs::remove_file(repo.outside().join("filled")).unwrap();
+        ar(repo, ["resume"]).exits(4);
+    }
+    repo.rm("fill/0");
+    ar(repo, ["resume"]).ok()
+}
+
 #[test]
 fn a_run_that_meets_a_full_disk_again_and_again_is_not_lost() {
     // What is written meanwhile may take or free some blocks; with 52 free ones the disk would not count as full.
@@ -210,13 +221,7 @@ fn a_run_that_meets_a_full_disk_again_and_again_is_not_lost() {
         };
         make_folder_to_fill(&repo);
         session(&repo, Some((Moment::InRun(1, 1), Scarce::Blocks, left))).exits(4);
-        for _ in 0..4 {
-            repo.rm("fill/0");
-            fs::remove_file(repo.outside().join("filled")).unwrap();
-            ar(&repo, ["resume"]).exits(4);
-        }
-        repo.rm("fill/0");
-        let called = ar(&repo, ["resume"]).ok();
+        let called = resume_again_and_again(&repo);
         assert!(
             called.stdout.contains("   1  keep     1.900000  1: better: val_bpb 1.900000 is better"),
             "{left}: {called:?}"
@@ -238,13 +243,7 @@ fn a_fresh_run_that_meets_a_full_disk_again_and_again_is_not_lost() {
     let train = format!("if [ $AR_SEED -gt 1 ]; then {fill}; fi; echo val_bpb: $(cat value)$AR_SEED");
     let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--decide", "confirmed", "--max-experiments", "1"];
     ar(&repo, args.iter().chain(&["--cmd", &train, "--agent", "echo 1.00 > value"])).exits(4);
-    for _ in 0..4 {
-        repo.rm("fill/0");
-        fs::remove_file(repo.outside().join("filled")).unwrap();
-        ar(&repo, ["resume"]).exits(4);
-    }
-    repo.rm("fill/0");
-    let called = ar(&repo, ["resume"]).ok();
+    let called = resume_again_and_again(&repo);
     assert!(called.stdout.contains("   1  keep "), "{called:?}");
 }
 
