@@ -544,8 +544,8 @@ mod tests {
         let run = crate::rules::sample::run(1.0, Some(0.97));
         let run = Run { digits: Some("0.970".into()), ..serde_json::from_value(run).unwrap() };
         assert!(run_text(&run, true).contains("0.970, ") && run_text(&run, false).contains("0.97, "));
-        let run = Run { value: Some(0.693_147_180_559_945_3), digits: None, ..run };
-        assert!(run_text(&run, true).contains("0.6931471805599453, "));
+        let run = Run { value: Some(0.593_147_180_559_945_3), digits: None, ..run };
+        assert!(run_text(&run, true).contains("0.5931471805599453, "));
     }
 
     #[test]

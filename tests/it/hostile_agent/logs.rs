@@ -66,7 +66,7 @@ fn logs_that_nobody_changed_are_not_named_while_slots_record() {
     ar(&repo, args.into_iter().chain(["--slots", "2", "--max-experiments", "1"])).ok();
     // With each record that is made, the oldest of those that are watched is watched no more.
     make_up_records(&repo, 51);
-    (2..=51).for_each(|id| repo.write(&format!(".autoresearch/t/runs/{id:05}/run.log"), "val_bpb: 2.0\n"));
+    (2..=51).for_each(|id| repo.write(format!(".autoresearch/t/runs/{id:05}/run.log"), "val_bpb: 2.0\n"));
     repo.rm(".autoresearch/t/state/progress.json");
     let called = ar(&repo, ["resume", "--max-experiments", "4"]).ok();
     assert!(!called.stderr.contains("logs of earlier runs"), "{called:#?}");
