@@ -11,7 +11,8 @@ use crate::session::errors::{ErrorKind, SessionError};
 use crate::session::files::{
     driven_elsewhere, expected_tip, is_fetched, no_session, parse_record, record_id, recorded_terms, session_of_head,
 };
-use crate::state::{Journal, SEE_DOCTOR, SESSIONS_FOLDER, SessionFolder, StateError};
+use crate::session::store::left_at_tip;
+use crate::state::{Journal, OpenExperiment, SEE_DOCTOR, SESSIONS_FOLDER, SessionFolder, StateError};
 
 /// The repair command, for hints.
 pub(crate) const REPAIR: &str = "ar doctor --repair";
@@ -207,6 +208,12 @@ impl Facts {
     /// Returns whether the journal is missing or cannot be parsed.
     pub(crate) fn has_lost_journal(&self) -> bool {
         matches!(self.journal, Ok(None) | Err(StateError::Json { .. }))
+    }
+
+    /// The experiment that a lost journal left at the tip of the branch.
+    pub(crate) fn left_at_tip(&self, repo: &Repo) -> Result<Option<OpenExperiment>, SessionError> {
+        let terms = self.terms().filter(|_| self.has_lost_journal());
+        terms.map_or(Ok(None), |terms| left_at_tip(repo, &self.folder, &terms, self.history()))
     }
 
     /// The journal, as far as it can be read.

@@ -153,6 +153,7 @@ fn branch(repo: &Repo, facts: &Facts) -> Result<Vec<RepairableFinding>, SessionE
         Tip::Expected | Tip::Open => {}
         // The look at the journal says what that means.
         Tip::Unsettled if facts.has_lost_journal() => {}
+        Tip::Unrecorded if facts.left_at_tip(repo)?.is_some() => {}
         Tip::Unsettled => {
             let what = format!("the branch {name} is at the last experiment, which was not kept");
             let hint = format!("move the branch back: git reset --keep {}", expected.short(12));
@@ -173,7 +174,7 @@ fn branch(repo: &Repo, facts: &Facts) -> Result<Vec<RepairableFinding>, SessionE
                 None => {
                     let commits = UserCommits { tip, incumbent: expected.clone(), is_on_top };
                     // The user decides whether to measure it or give it up.
-                    let error = commits.refusal(&facts.tag, &subject).into();
+                    let error = commits.refusal(&facts.tag, &subject, Journal::is_lost(facts.known_journal())).into();
                     Finding { level: Severity::Damaged, ..finding_of(Area::Refs, &error) }
                 }
             };

@@ -9,7 +9,7 @@ use super::repository::in_the_way;
 use super::state::is_log;
 use super::{ledger, refs, repository, state};
 use crate::agent::task_spec;
-use crate::domain::{Asked, Clock, CommitId, Contract, ExperimentId, Finding, Tag};
+use crate::domain::{Asked, Clock, CommitId, Contract, ExperimentId, Finding, Tag, experiment_names};
 use crate::exec::{Job, may_be_held};
 use crate::fs::{copy_beside, read_regular};
 use crate::git::{BrokenRef, LockOwner, Repo};
@@ -115,8 +115,9 @@ impl Repairs<'_> {
                 let rebuilt =
                     journal_of_remains(repo, &facts.folder, facts.terms().as_ref(), facts.history(), self.clock.now())?;
                 let last_seen = rebuilt.presence.last_seen();
+                let open = experiment_names(&rebuilt.open_ids());
                 Journal { guardian_lines: guardian_lines(repo, &facts.tag), ..rebuilt }.write(&state, last_seen)?;
-                format!("wrote {} from the records, with no experiment open{kept}", path.display())
+                format!("wrote {} from the records, with {open} open{kept}", path.display())
             }
             Repair::Memory(path) if is_log(&path) && path.exists() => {
                 let copy = Memory::new(&state).repair(&path, facts.history().records())?;
@@ -197,7 +198,7 @@ pub(crate) enum Repair {
     Branch(CommitId),
     /// The contract, from the baseline's record.
     Contract(Box<Contract>),
-    /// The journal, from the records, with no experiment open.
+    /// The journal, from the records, and the commit at the tip of the branch.
     Journal,
     /// A memory file from the records; a log without its damaged lines, with those that the records tell.
     Memory(PathBuf),

@@ -73,28 +73,35 @@ pub(crate) fn unknown_runs(facts: &Facts, open: &[ExperimentId], then: &str) -> 
         .collect()
 }
 
-/// A journal that is gone, and what that means for an experiment that may have been open. It is written anew with none,
-/// unless a run goes on, or the branch is at a commit that is not recorded or not settled.
+/// A journal that is gone, and what that means for an experiment that may have been open. It is written anew, unless a run
+/// goes on, or nothing tells whose commit the branch is at.
 fn lost_journal(repo: &Repo, facts: &Facts, path: &Path) -> Result<RepairableFinding, SessionError> {
     let shown = path.display();
-    let what = if facts.journal.is_ok() { format!("{shown} is missing") } else { format!("cannot parse {shown}") };
+    // A loop makes one that is missing itself.
+    let is_missing = facts.journal.is_ok();
+    let what = if is_missing { format!("{shown} is missing") } else { format!("cannot parse {shown}") };
     let is_changed = || repo.working_tree.changes().is_ok_and(|changes| !changes.tracked.is_empty());
     let mend = if facts.is_complete() { REPAIR } else { DECIDE_FIRST };
-    let tip = facts.tip(repo)?;
+    let (tip, is_left) = (facts.tip(repo)?, facts.left_at_tip(repo)?.is_some());
     let (means, hint) = match tip {
         Some(Tip::Unrecorded) => (
             "; an experiment was open, its commit is at the tip of the branch and was not recorded",
-            DECIDE_FIRST.to_owned(),
+            if is_left { REPAIR } else { DECIDE_FIRST }.to_owned(),
         ),
-        Some(Tip::Unsettled) => {
-            ("; the last experiment is recorded, but its change is not undone yet", format!("ar resume {}", facts.tag))
-        }
+        Some(Tip::Unsettled) => (
+            "; the last experiment is recorded, but its change is not undone yet",
+            if is_missing { format!("ar resume {}", facts.tag) } else { mend.to_owned() },
+        ),
         _ if is_changed() => ("; the uncommitted changes may be those of an experiment that was open", mend.to_owned()),
         _ => ("", mend.to_owned()),
     };
     let finding = Finding::error(Area::Journal, format!("{what}{means}")).hint(hint);
-    let is_between = !matches!(tip, Some(Tip::Unrecorded | Tip::Unsettled));
-    if !facts.is_complete() || !is_between || !going_on(facts).is_empty() {
+    let is_decided = match tip {
+        Some(Tip::Unrecorded) => is_left,
+        Some(Tip::Unsettled) => !is_missing,
+        _ => true,
+    };
+    if !facts.is_complete() || !is_decided || !going_on(facts).is_empty() {
         return Ok(finding.into());
     }
     Ok(RepairableFinding::new(finding, Repair::Journal))

@@ -32,7 +32,7 @@ use crate::session::files::{
     stored_contract,
 };
 use crate::session::research::{missing_headings, with_research};
-use crate::session::store::{Walls, watch_programs};
+use crate::session::store::{Walls, left_at_tip, watch_programs};
 use crate::session::tree::refuse_artifacts;
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError, refuse_held};
 
@@ -416,15 +416,22 @@ fn check_tree(plan: &Plan, subject: &Subject, changes: &Changes) -> Result<(), S
     let Plan { repo, contract, drive, .. } = plan;
     let is_undone = matches!(drive, Drive::Loop { .. }) && !drive.adopts();
     let is_reviewed = is_undone && subject.journal.as_ref().is_some_and(|journal| journal.tree.reviewed().is_some());
+    let journal = subject.journal.as_ref();
     if subject.open().is_some() || !plan.tree().has_user() || is_reviewed {
         return Ok(());
     }
+    if subject.known.is_some()
+        && journal.is_none()
+        && left_at_tip(repo, &plan.folder, contract, &read_history(repo, &contract.tag)?)?.is_some()
+    {
+        return Ok(());
+    }
     repo.index.is_free()?;
-    let adopted = subject.known.as_ref().zip(subject.journal.as_ref()).filter(|_| drive.adopts());
-    let commits = adopted.map_or(Ok(None), |(stored, journal)| UserCommits::find(repo, stored, journal))?;
+    let adopted = subject.known.as_ref().filter(|_| drive.adopts());
+    let commits = adopted.map_or(Ok(None), |stored| UserCommits::to_adopt(repo, stored, journal))?;
     let dirty = changes.tracked_paths();
     match (commits, drive) {
-        (Some(commits), _) if !commits.is_on_top => Err(commits.refuse(repo, &contract.tag)?),
+        (Some(commits), _) if !commits.is_on_top => Err(commits.refuse(repo, &contract.tag, journal)?),
         (Some(commits), _) if subject.head.commit() != Some(&commits.tip) => {
             Err(adopted_elsewhere(&contract.tag.branch()).into())
         }

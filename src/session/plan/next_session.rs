@@ -53,20 +53,39 @@ impl UserCommits {
         Ok(Some(UserCommits { tip, incumbent, is_on_top }))
     }
 
-    /// Says that they keep a session from continuing.
-    pub(crate) fn refuse(&self, repo: &Repo, tag: &Tag) -> Result<SessionError, SessionError> {
-        Ok(self.refusal(tag, &repo.objects.subject(&self.tip)?).into())
+    /// Looks for those to adopt in a session with nothing open, whose journal may be lost.
+    pub(crate) fn to_adopt(
+        repo: &Repo,
+        stored: &Contract,
+        journal: Option<&Journal>,
+    ) -> Result<Option<UserCommits>, SessionError> {
+        let is_busy = |journal: &Journal| journal.has_open() || journal.tree.reviewed().is_some();
+        if journal.is_some_and(is_busy) { Ok(None) } else { UserCommits::of_idle(repo, stored) }
     }
 
-    /// The error for a newest commit with this subject.
-    pub(crate) fn refusal(&self, tag: &Tag, subject: &str) -> UserError {
+    /// Says that they keep a session from continuing.
+    pub(crate) fn refuse(
+        &self,
+        repo: &Repo,
+        tag: &Tag,
+        journal: Option<&Journal>,
+    ) -> Result<SessionError, SessionError> {
+        Ok(self.refusal(tag, &repo.objects.subject(&self.tip)?, Journal::is_lost(journal)).into())
+    }
+
+    /// The error for a newest commit with this subject. No session can begin with it where the journal `is_lost`.
+    pub(crate) fn refusal(&self, tag: &Tag, subject: &str, is_lost: bool) -> UserError {
         let (branch, tip, base) = (tag.branch(), self.tip.short(8), self.incumbent.short(12));
-        let hint = if self.is_on_top {
-            "run `ar run` to begin the next session with it, or `ar run --adopt` to measure it in this one".to_owned()
-        } else {
-            format!(
-                "name what is there with `git branch NAME`, then move the branch back with `git reset --keep {base}`"
-            )
+        let back = |what: &str| {
+            format!("name {what} with `git branch NAME`, then move the branch back with `git reset --keep {base}`")
+        };
+        let hint = match (self.is_on_top, is_lost) {
+            (true, false) => {
+                "run `ar run` to begin the next session with it, or `ar run --adopt` to measure it in this one"
+                    .to_owned()
+            }
+            (true, true) => format!("run `ar run --adopt` to measure it in this session; or {}", back("it")),
+            (false, _) => back("what is there"),
         };
         let text = format!("branch {branch} is at {tip}, which is not an experiment: {subject}");
         refuse(CannotStart, text).hint(hint)
@@ -497,7 +516,7 @@ mod tests {
         let tag: Tag = "t".parse().unwrap();
         let commits =
             |is_on_top| UserCommits { tip: CommitId::new("1234"), incumbent: CommitId::new("5678"), is_on_top };
-        let tip = |is_on_top| commits(is_on_top).refusal(&tag, "mine");
+        let tip = |is_on_top, is_lost| commits(is_on_top).refusal(&tag, "mine", is_lost);
         for (error, text, hint) in [
             (
                 branch_in_the_way("autoresearch/t/x", "autoresearch/t"),
@@ -520,12 +539,18 @@ mod tests {
                 "continue it there: cd 'a b/c'; or start another session here with --tag",
             ),
             (
-                tip(true),
+                tip(true, true),
+                "branch autoresearch/t is at 1234, which is not an experiment: mine",
+                "run `ar run --adopt` to measure it in this session; or name it with `git branch NAME`, then move the \
+                 branch back with `git reset --keep 5678`",
+            ),
+            (
+                tip(true, false),
                 "branch autoresearch/t is at 1234, which is not an experiment: mine",
                 "run `ar run` to begin the next session with it, or `ar run --adopt` to measure it in this one",
             ),
             (
-                tip(false),
+                tip(false, true),
                 "branch autoresearch/t is at 1234, which is not an experiment: mine",
                 "name what is there with `git branch NAME`, then move the branch back with `git reset --keep 5678`",
             ),

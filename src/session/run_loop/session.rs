@@ -207,7 +207,7 @@ impl<'a> Session<'a> {
             Some(found) if found != tip && matches!(drive, Drive::Loop { .. }) && !drive.adopts() => {
                 let is_on_top = store.repo.objects.leads_to(&tip, &found)?;
                 let commits = UserCommits { tip: found, incumbent: tip, is_on_top };
-                return Err(commits.refuse(&store.repo, &store.contract.tag)?);
+                return Err(commits.refuse(&store.repo, &store.contract.tag, Some(&store.journal))?);
             }
             Some(_) => {}
         }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::jobs::AGENT;
 use super::requests::note_changed;
 use super::writer::Store;
 use crate::agent::task_spec;
@@ -20,11 +21,12 @@ use crate::domain::{
     Ablated, CommitId, Contract, DiffStat, Direction, FORMAT_VERSION, Notice, Outcome, Phase, Record, Tag,
     VerifiedPair, list, one_line,
 };
+use crate::exec::Job;
 use crate::git::{Proposal as Change, Repo};
 use crate::ledger::LedgerFile;
 use crate::rules::{Expenses, History, LadderState, OpenTrouble, Sample, has_words, judge_open, judge_pair};
 use crate::session::errors::{CannotStart, SessionError, refuse};
-use crate::session::files::{Others, exclude_own, other_records, read_messages, session_tags};
+use crate::session::files::{Others, exclude_own, expected_tip, other_records, read_messages, session_tags};
 use crate::state::{
     CARRIED, Calls, EventLog, Journal, Memory, OpenAttempt, OpenExperiment, PROTECTED, Pauses, Presence, Results,
     SessionFolder, UNTRACKED,
@@ -204,8 +206,8 @@ const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Rebuilds the journal of a session that has none any more, as far as its records and its log tell, and writes nothing. No
-/// experiment is open, unless the branch is at the last one, which was not kept: then that one is recorded and not settled.
-/// The session was last seen at the last sign of life in its log, else at the end of its last experiment, else `now`.
+/// experiment is open, unless the branch is at the last one, which was not kept: then that one is recorded and not settled. Or
+/// it is at one that is not recorded, see [`left_at_tip`]. The session was last seen at the last sign of life in its log, else at the end of its last experiment, else `now`.
 ///
 /// # Errors
 ///
@@ -238,7 +240,11 @@ pub(crate) fn journal_of_remains(
         pauses: Pauses::of_records(history),
         ..Journal::new(repo.worktree(), last_seen)
     };
-    let Some(last) = last else { return Ok(journal) };
+    let Some(last) = last else {
+        let left = contract.map_or(Ok(None), |contract| left_at_tip(repo, folder, contract, history))?;
+        let proposing = left.map(|left| OpenAttempt::new(Phase::Proposing, left)).into_iter().collect();
+        return Ok(Journal { attempts: proposing, ..journal });
+    };
     let open = OpenExperiment {
         commit: Some(last.commit.clone()),
         description: last.description.clone(),
@@ -247,6 +253,29 @@ pub(crate) fn journal_of_remains(
         ..OpenExperiment::new(last.id, last.base.clone(), last.started)
     };
     Ok(Journal { attempts: vec![OpenAttempt::new(Phase::Settling, open)], ..journal })
+}
+
+/// The experiment that was open when the journal of a session *in place* was lost: an agent was called for it, and the branch is
+/// at a commit on the incumbent that no record has. How far it was is unknown, so its change is saved and it is made again.
+///
+/// # Errors
+///
+/// The branch or its commits cannot be read.
+pub(crate) fn left_at_tip(
+    repo: &Repo,
+    folder: &SessionFolder,
+    contract: &Contract,
+    history: &History,
+) -> Result<Option<OpenExperiment>, SessionError> {
+    let (next, base) = (history.next_id(), expected_tip(contract, history.incumbent().map(|record| &record.commit)));
+    let Some((began, _)) = Job::lifetime(&folder.run(next), AGENT).filter(|_| history.layout().is_none()) else {
+        return Ok(None);
+    };
+    let tip = repo.refs.branch(&folder.tag().branch_ref())?;
+    let tip = tip.filter(|tip| *tip != base && !history.knows(tip) && history.baseline().is_some());
+    let is_left = tip.map_or(Ok(false), |tip| repo.objects.leads_to(&base, &tip))?;
+    let began = Timestamp::try_from(began).ok().filter(|_| is_left);
+    Ok(began.map(|began| OpenExperiment::new(next, base, began)))
 }
 
 impl Store {

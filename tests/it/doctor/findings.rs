@@ -259,21 +259,23 @@ fn where_there_is_no_repository_or_none_to_work_in() {
 
 /// Starts a session and waits until the run of its first experiment goes on; it ends when `go` is there.
 fn in_a_run(repo: &TestRepo) -> Child {
+    let child = begin(repo).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the run", || repo.outside().join("there").exists().then_some(()));
+    child
+}
+
+/// The command that starts a session whose first experiment's run ends when `go` is there.
+fn begin(repo: &TestRepo) -> Command {
     repo.write(
         "train.sh",
         "echo val_bpb: $(cat value); [ ! -e slow ] || { : > ../there; until [ -e ../go ]; do sleep 0.02; done; }\n",
     );
     repo.write("value", "2.0\n");
     repo.commit_all("a script that waits");
-    let child =
-        ar_command(repo, &repo.path(), ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"])
-            .args(["--agent", "touch slow; echo 1.0 > value", "--max-experiments", "1"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-    until("the run", || repo.outside().join("there").exists().then_some(()));
-    child
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    let mut command = ar_command(repo, &repo.path(), args);
+    command.args(["--agent", "touch slow; echo 1.0 > value", "--max-experiments", "1"]);
+    command
 }
 
 #[test]
@@ -313,15 +315,10 @@ fn a_run_that_goes_on_alone_is_named_and_a_lost_journal_does_not_deny_it() {
     fs::rename(repo.file(state("progress.json")), repo.outside().join("journal")).unwrap();
     let started: Value = serde_json::from_str(&repo.read(".autoresearch/t/runs/00001/started.json")).unwrap();
     let end = format!("end it: kill {}; then ar doctor --repair", started["pid"]);
-    finds(&repo, 6, "error", "a run of experiment 1 is still going that the journal does not know", &end);
-    finds(
-        &repo,
-        6,
-        "error",
-        "its commit is at the tip of the branch and was not recorded",
-        "decide about the damage first",
-    );
-    doctor(&repo, &["--repair"], 6);
+    finds(&repo, 1, "error", "a run of experiment 1 is still going that the journal does not know", &end);
+    let open = "its commit is at the tip of the branch and was not recorded";
+    finds(&repo, 1, "error", open, "ar doctor --repair");
+    doctor(&repo, &["--repair"], 1);
     assert!(!repo.exists(state("progress.json")), "the journal is not written while that run goes on");
     fs::rename(repo.outside().join("journal"), repo.file(state("progress.json"))).unwrap();
 
@@ -376,10 +373,17 @@ fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() 
     let open = "its commit is at the tip of the branch and was not recorded";
     finds(&repo, 6, "error", open, "decide about the damage first, then run `ar doctor --repair`");
     let said = doctor(&repo, &["--repair"], 6);
-    let hint = "run `ar run` to begin the next session with it, or `ar run --adopt` to measure it in this one";
-    assert!(said.contains("which is not an experiment: ") && said.contains(hint), "{said}");
-    // What is to be decided does not depend on how often it is asked.
+    let back = format!("git reset --keep {}", &tip[..12]);
+    let hint = format!(
+        "run `ar run --adopt` to measure it in this session; or name it with `git branch NAME`, then move the branch \
+         back with `{back}`"
+    );
+    assert!(said.contains("which is not an experiment: ") && said.contains(&hint), "{said}");
+    // What is to be decided does not depend on how often it is asked, nor on whether the session was refused.
     assert!(doctor(&repo, &["--repair"], 6).contains(open));
+    let called = ar(&repo, ["resume", "t"]).exits(1);
+    assert!(called.stderr.contains("`ar run --adopt` to measure it") && called.stderr.contains(&back), "{called:?}");
+    assert!(doctor(&repo, &[], 6).contains(&hint));
     repo.git(["reset", "--quiet", "--keep", &tip]);
     doctor(&repo, &["--repair"], 0);
     ar(&repo, ["resume", "t"]).ok();
@@ -396,6 +400,56 @@ fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() 
     );
     doctor(&repo, &["--repair"], 1);
     assert_eq!(repo.read("value"), "0.5\n");
+}
+
+#[test]
+fn a_commit_that_an_open_experiment_left_is_saved_where_its_journal_is_lost() {
+    let points = [("committing.branch_advanced:1", true), ("job.started:3", false)];
+    for ((point, is_dirty), is_repaired) in points.into_iter().zip([true, false]).chain([(points[1], true)]) {
+        let repo = TestRepo::new();
+        let mut killed = begin(&repo);
+        killed.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", point);
+        fs::write(repo.outside().join("go"), "").unwrap();
+        assert!(!killed.output().unwrap().status.success(), "{point}");
+        match is_repaired {
+            true => cut(&repo, &state("progress.json"), 20),
+            false => repo.rm(state("progress.json")),
+        }
+        assert_eq!(!repo.git(["status", "--porcelain"]).is_empty(), is_dirty, "{point}");
+        let commit = repo.git(["rev-parse", "autoresearch/t^{tree}"]);
+        let open = "its commit is at the tip of the branch and was not recorded";
+        finds(&repo, 1, "error", open, "ar doctor --repair");
+        assert!(!doctor(&repo, &[], 1).contains("not an experiment: "));
+        if is_repaired {
+            let said = doctor(&repo, &["--repair"], 0);
+            assert!(
+                said.contains("from the records, with experiment 1 open") && said.contains("ar resume t"),
+                "{said}"
+            );
+        }
+        let called = ar(&repo, ["resume", "t"]).ok();
+        let saved = "refs/autoresearch/t/saved/00000";
+        assert!(
+            called.stderr.contains(&format!("saved the unfinished change of experiment 1 as {saved}")),
+            "{called:?}"
+        );
+        assert_eq!(repo.git(["rev-parse", &format!("{saved}^{{tree}}")]), commit);
+        assert_eq!(repo.read("results.tsv").lines().count(), 3, "the baseline and experiment 1");
+        doctor(&repo, &[], 0);
+    }
+}
+
+#[test]
+fn commits_that_no_journal_knows_can_be_adopted() {
+    let repo = session();
+    repo.write("value", "0.5\n");
+    repo.commit_all("mine");
+    repo.rm(state("progress.json"));
+    let called = ar(&repo, ["resume", "t", "--max-experiments", "9"]).exits(1);
+    assert!(called.stderr.contains("`ar run --adopt` to measure it"), "{called:?}");
+    ar(&repo, ["run", "--adopt", "--max-experiments", "0"]).ok();
+    assert!(repo.read("results.tsv").lines().last().unwrap().contains("mine"), "{}", repo.read("results.tsv"));
+    doctor(&repo, &[], 0);
 }
 
 #[test]
