@@ -23,7 +23,7 @@ pub use commands::{
     research_demo_terms, verify,
 };
 pub use doctor::{Examination, examine, examine_job, examine_start, repair};
-pub use errors::{CommandRole, FailedBaseline, NoAgent, SessionError, TryError, VerifyError};
+pub use errors::{Adopting, CommandRole, FailedBaseline, NoAgent, SessionError, TryError, VerifyError};
 pub use files::{
     Choice, Chosen, Conventions, PROGRAM, SEED_LINE, SETTINGS_FILE, await_other_host, choose_session, exclude_pattern,
     find_session, installed_agents, is_behind_wall, names_seed, no_session, read_log, refuse_tracked, session_tags,

@@ -1,7 +1,10 @@
 //! What the command line says: help, hints, and lines about what happened.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use regex::Regex;
 
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command};
@@ -55,6 +58,51 @@ fn no_hint_and_no_page_names_a_command_that_is_not_there() {
         }
     }
     assert!(found > 20, "only {found} found");
+}
+
+/// The calls of the program that a text quotes, by how it quotes them.
+fn quoted_calls<'a>(text: &'a str, start: &'a str) -> impl Iterator<Item = &'a str> {
+    let (quote, end) = (start.chars().next().unwrap(), ['\n', '|', '&', ';']);
+    text.match_indices(start).filter(|(at, _)| !text[..*at].ends_with('b')).filter_map(move |(at, _)| {
+        let call = text[at + 1..].split(quote).next()?;
+        Some(call.split(end).next().unwrap_or(call))
+    })
+}
+
+#[test]
+fn no_hint_and_no_page_gives_a_command_an_option_that_it_does_not_have() {
+    let repo = training_repo();
+    let mut helps: BTreeMap<String, String> = BTreeMap::new();
+    let mut help = |words: &[&str]| {
+        let help = || ar(&repo, ["help"].iter().chain(words)).stdout;
+        helps.entry(words.join(" ")).or_insert_with(help).clone()
+    };
+    let mut pages = program_sources();
+    pages.extend(["README.md", "program.md"].map(|page| Path::new(ROOT).join(page)));
+    let quoted = Regex::new(r#"\\?"[^"]*"|'[^']*'"#).unwrap();
+    let mut found = 0;
+    for page in pages {
+        // A literal goes on in the next line of the source; what a call quotes is not the program's own.
+        let text = fs::read_to_string(&page).unwrap();
+        let text = Regex::new(r"\\\n\s*").unwrap().replace_all(&text, "");
+        for call in quoted_calls(&text, "`ar ").chain(quoted_calls(&text, "\"ar ")) {
+            let call = quoted.replace_all(call, "");
+            let words: Vec<&str> = call.split_whitespace().skip(1).collect();
+            let is_command = |word: &&&str| word.chars().all(|c| c.is_ascii_lowercase());
+            let of: Vec<&str> = words.iter().take_while(is_command).take(2).copied().collect();
+            let [command, ..] = of[..] else { continue };
+            let nested = help(&of);
+            let known = if nested.is_empty() { help(&[command]) } else { nested };
+            let is_option = |word: &&str| word.starts_with("--") && word.len() > 2;
+            for option in words.iter().copied().filter(is_option) {
+                let name: String = option.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+                let has_it = known.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').any(|word| word == name);
+                assert!(has_it, "{} names `ar {command}` with {name}: {call}", page.display());
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 100, "only {found} found");
 }
 
 #[test]

@@ -24,6 +24,25 @@ pub(crate) fn type_hint(repo: &TestRepo, said: &str, start: &str) -> Called {
 }
 
 #[test]
+fn uncommitted_changes_of_a_session_are_adopted_by_the_command_that_is_named() {
+    let repo = training_repo();
+    ar(&repo, RUN).ok();
+    repo.write("docs/a.txt", "mine\n");
+    let said = ar(&repo, ["resume", "t"]).exits(1).stderr;
+    assert!(
+        said.contains("docs/a.txt\nhint: set them aside with `git stash`, or run `ar run --tag t --adopt`"),
+        "{said}"
+    );
+    type_hint(&repo, &said, "ar run --tag t --adopt").ok();
+    assert_eq!(repo.read("results.tsv").lines().count(), 3);
+    repo.git(["switch", "--quiet", "main"]);
+    repo.commit_all("else");
+    repo.write("docs/a.txt", "mine\n");
+    let said = ar(&repo, ["run", "--tag", "t", "--adopt"]).exits(1).stderr;
+    assert!(said.contains("hint: commit them, or set them aside with `git stash`\n"), "{said}");
+}
+
+#[test]
 fn a_required_filter_whose_program_is_absent_is_refused_before_anything_starts() {
     let repo = training_repo();
     repo.git(["config", "filter.big.clean", "git-absent-program clean -- %f"]);

@@ -134,7 +134,7 @@ fn continued(repo: &Repo, asked: &Asked) -> Result<Option<Tag>, SessionError> {
 fn refused(error: &SessionError) -> Option<Finding> {
     let passes = matches!(error.kind(), ErrorKind::Held | ErrorKind::Interrupted)
         || matches!(error, SessionError::Git(GitError::IndexLocked { .. }));
-    let area = if matches!(error, SessionError::Dirty(_)) { Area::Repository } else { Area::Command };
+    let area = if matches!(error, SessionError::Dirty { .. }) { Area::Repository } else { Area::Command };
     (!passes).then(|| finding_of(area, error))
 }
 

@@ -6,4 +6,4 @@ mod session;
 pub(crate) use crate::domain::ErrorKind::{CannotStart, Damaged, NeedsPerson, Usage};
 pub(crate) use crate::domain::{ErrorKind, refuse};
 pub use experiments::{FailedBaseline, TryError, VerifyError};
-pub use session::{CommandRole, NoAgent, SessionError};
+pub use session::{Adopting, CommandRole, NoAgent, SessionError};

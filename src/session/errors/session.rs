@@ -58,11 +58,8 @@ pub enum SessionError {
     DirectionUnclear(String),
     #[error("{}, but --{setting} asks for a loop; {}", no_agent.why(), no_agent.installed_text())]
     NoAgentForLoop { setting: &'static str, no_agent: NoAgent },
-    #[error("the working tree has uncommitted changes: {}", list(.0))]
-    #[strum(props(
-        hint = "commit them, set them aside with `git stash`, or pass --adopt to make them the first experiment"
-    ))]
-    Dirty(Vec<PathBuf>),
+    #[error("the working tree has uncommitted changes: {}", list(paths))]
+    Dirty { paths: Vec<PathBuf>, adopting: Adopting },
     #[error("branch {0} already exists")]
     BranchTaken(String),
     #[error("the session {tag} was approved with {}", drifted(drifts, "is asked for"))]
@@ -125,6 +122,17 @@ pub enum SessionError {
     NoRoom { what: String, space: Space, path: PathBuf },
     #[error("cannot {action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
+}
+
+/// The way to make uncommitted changes an experiment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Adopting {
+    /// A new session adopts them.
+    Start,
+    /// A typed `ar run` adopts them in this session.
+    Session(Tag),
+    /// They are not where a session could adopt them.
+    Nowhere,
 }
 
 impl From<FileError> for SessionError {
@@ -194,6 +202,16 @@ impl SessionError {
             SessionError::BranchTaken(branch) => {
                 format!("see what it has with `git log {branch}`, or name another one with --branch {branch}-2")
             }
+            SessionError::Dirty { adopting, .. } => match adopting {
+                Adopting::Start => {
+                    "commit them, set them aside with `git stash`, or pass --adopt to make them the first experiment"
+                        .into()
+                }
+                Adopting::Session(tag) => format!(
+                    "set them aside with `git stash`, or run `ar run --tag {tag} --adopt` to make them the next experiment"
+                ),
+                Adopting::Nowhere => "commit them, or set them aside with `git stash`".into(),
+            },
             SessionError::BestLost { log, .. } => format!("read {}, and restore what the run needs", shell_word(log)),
             SessionError::Drift { drifts, .. } => drift_hint(drifts),
             SessionError::NoCommand { what, word } => missing_command(*what, word),

@@ -2,7 +2,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{CommandRole, FailedBaseline, SessionError, TryError, VerifyError};
+use super::{Adopting, CommandRole, FailedBaseline, SessionError, TryError, VerifyError};
 use crate::domain::ErrorKind::CannotStart;
 use crate::domain::{Drift, FailureClass, MetricSource, Space, StopWhen, Tag, refuse};
 use crate::git::GitError;
@@ -41,6 +41,9 @@ fn errors() -> Vec<SessionError> {
             metric: "m".into(),
         }),
         SessionError::LedgerBeforeStart(LedgerError::ReadOnly(path())),
+        SessionError::Dirty { paths: vec![path()], adopting: Adopting::Start },
+        SessionError::Dirty { paths: vec![path()], adopting: Adopting::Session(t()) },
+        SessionError::Dirty { paths: vec![path()], adopting: Adopting::Nowhere },
         SessionError::Drift {
             tag: "t".into(),
             drifts: vec![Drift {

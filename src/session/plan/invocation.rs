@@ -25,7 +25,7 @@ use crate::rules::{
     FileTerms, GpuSlot, History, LoopCall, OtherHost, SessionDriver, Tonight, UV_LINK_MODE, cadence_warning, gaps,
     idle_limits, is_confirmed, is_research, links_from_cache, named_files, refuse_incomparable, within,
 };
-use crate::session::errors::{CannotStart, CommandRole, SessionError, TryError, Usage, refuse};
+use crate::session::errors::{Adopting, CannotStart, CommandRole, SessionError, TryError, Usage, refuse};
 use crate::session::files::{
     Conventions, SETTINGS_FILE, check_command, has_job, is_own, lost_records, read_baseline, read_history, record_id,
     refuse_changed, refuse_elsewhere, refuse_full, refuse_tracked, session_of_head, session_tags, session_there,
@@ -439,9 +439,17 @@ fn check_tree(plan: &Plan, subject: &Subject, changes: &Changes) -> Result<(), S
             let text = "nothing to adopt: the working tree has no uncommitted change";
             Err(refuse(CannotStart, text).hint("omit --adopt").into())
         }
-        (None, Drive::Loop { adopt: false, .. }) if !dirty.is_empty() => Err(SessionError::Dirty(dirty)),
         // The change would have to move to another branch.
-        (None, _) if !dirty.is_empty() && is_elsewhere(&subject.head, contract) => Err(SessionError::Dirty(dirty)),
+        (None, _) if !dirty.is_empty() && is_elsewhere(&subject.head, contract) => {
+            Err(SessionError::Dirty { paths: dirty, adopting: Adopting::Nowhere })
+        }
+        (None, Drive::Loop { adopt: false, .. }) if !dirty.is_empty() => {
+            let adopting = match subject.known {
+                None => Adopting::Start,
+                Some(_) => Adopting::Session(contract.tag.clone()),
+            };
+            Err(SessionError::Dirty { paths: dirty, adopting })
+        }
         _ => Ok(()),
     }
 }

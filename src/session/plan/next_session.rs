@@ -12,7 +12,7 @@ use crate::domain::{
 };
 use crate::git::{Head, HeadTarget, Repo};
 use crate::rules::{History, UnrecordedTip};
-use crate::session::errors::{CannotStart, SessionError, refuse};
+use crate::session::errors::{Adopting, CannotStart, SessionError, refuse};
 use crate::session::files::{
     expected_tip, read_history, refuse_elsewhere, session_of_head, session_tags, session_there, stored_contract,
 };
@@ -475,7 +475,7 @@ pub(crate) fn way_home(
         return Ok(None);
     }
     if !dirty.is_empty() && !was_begun {
-        return Err(SessionError::Dirty(dirty.to_vec()));
+        return Err(SessionError::Dirty { paths: dirty.to_vec(), adopting: Adopting::Nowhere });
     }
     let Some(branch) = contract.home().0.map(str::to_owned) else { return Ok(None) };
     let is_there = repo.refs.branch(&branch)?.is_some() && repo.refs.checked_out_elsewhere(&branch)?.is_none();
