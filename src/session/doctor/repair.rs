@@ -119,7 +119,11 @@ impl Repairs<'_> {
                 Journal { guardian_lines: guardian_lines(repo, &facts.tag), ..rebuilt }.write(&state, last_seen)?;
                 format!("wrote {} from the records, with {open} open{kept}", path.display())
             }
-            Repair::Memory(path) if is_log(&path) && path.exists() => {
+            Repair::LostMemory(path) => {
+                Memory::new(&state).create(facts.history().records())?;
+                format!("wrote the missing {} from the records again", path.display())
+            }
+            Repair::Memory(path) if is_log(&path) => {
                 let copy = Memory::new(&state).repair(&path, facts.history().records())?;
                 let kept = copy.map(|copy| format!("; the old one is in {}", copy.display())).unwrap_or_default();
                 format!("dropped the damaged lines of {}{kept}", path.display())
@@ -202,6 +206,8 @@ pub(crate) enum Repair {
     Journal,
     /// A memory file from the records; a log without its damaged lines, with those that the records tell.
     Memory(PathBuf),
+    /// A missing memory file, from the records.
+    LostMemory(PathBuf),
     /// A damaged file of a run that is over goes.
     RunFile(PathBuf),
     /// The commit under the ref `name` of an experiment that is neither open nor recorded is saved.

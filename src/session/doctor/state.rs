@@ -191,21 +191,24 @@ fn memory(facts: &Facts) -> Vec<RepairableFinding> {
     let paths = MEMORY_FILES.iter().chain(&[UNTRACKED]).map(|name| state.join(name)).chain(logs);
     let difference = |path: PathBuf| {
         let shown = path.display();
+        let is_from_records = MEMORY_FILES.iter().any(|name| path.ends_with(name));
+        let mut is_missing = false;
         let what = match read_regular(&path) {
             Ok(bytes) => match bad_lines(&path, &bytes) {
                 0 => return None,
                 bad if is_log(&path) => format!("cannot parse {} of {shown}", count_of(bad, "line")),
                 _ => format!("cannot parse {shown}"),
             },
-            Err(_) if MEMORY_FILES.iter().any(|name| path.ends_with(name)) && !path.exists() => {
+            Err(_) if is_from_records && !path.exists() => {
+                is_missing = true;
                 format!("{shown} is missing")
             }
             Err(_) => return None,
         };
         let finding = Finding::error(Area::Journal, what);
-        let is_from_records = MEMORY_FILES.iter().any(|name| path.ends_with(name));
         Some(match is_from_records && !facts.is_complete() {
             true => finding.hint(DECIDE_FIRST).into(),
+            false if is_missing => RepairableFinding::new(finding, Repair::LostMemory(path)),
             false => RepairableFinding::new(finding, Repair::Memory(path)),
         })
     };

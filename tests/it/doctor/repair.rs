@@ -185,6 +185,21 @@ fn every_damage_is_found_mended_and_found_no_more() {
 }
 
 #[test]
+fn missing_files_are_written_again_and_not_called_damaged() {
+    let repo = session();
+    fs::remove_dir_all(repo.file(".autoresearch/t/state")).unwrap();
+    let done = doctor(&repo, &["--repair"], 0);
+    for name in ["findings.jsonl", "iteration_log.jsonl", "directions_tried.json"] {
+        let path = repo.file(state(name));
+        let said = format!("repaired: wrote the missing {} from the records again\n", path.display());
+        assert!(done.contains(&said), "{name}: {done}");
+    }
+    assert!(!done.contains("dropped") && !done.contains("damaged"), "{done}");
+    let copies = copies(&repo.file(".autoresearch/t/state"), ".damaged");
+    assert_eq!(copies, [], "nothing was there to be kept");
+}
+
+#[test]
 fn a_session_whose_journal_is_made_again_was_last_seen_when_its_log_was_written() {
     let repo = session();
     let log = repo.read(".autoresearch/t/logs/work.jsonl");
