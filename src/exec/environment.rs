@@ -10,8 +10,9 @@ use rustix::system::uname;
 use sha2::{Digest, Sha256};
 
 use super::gpu;
-use crate::domain::{Environment, LOCK_FILES, Space};
+use crate::domain::{Environment, LOCK_FILES, LargeLog, Space};
 use crate::fs::read_at_most;
+use crate::rules::is_full_of_log;
 
 /// The largest lock file, in bytes; those of large projects have a tenth of it.
 const LARGEST_LOCK_FILE: u64 = 64 << 20;
@@ -56,6 +57,16 @@ pub fn disk_space(path: &Path) -> io::Result<Space> {
         free_files: found.f_favail,
         total_files: found.f_files,
     })
+}
+
+/// The largest log in these folders, if its disk is full because of it. Compressed logs are none.
+pub fn log_that_fills_disk(folders: impl IntoIterator<Item = PathBuf>) -> Option<LargeLog> {
+    let entries = folders.into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let logs = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|it| it == "log"));
+    let sized = logs.filter_map(|path| Some(LargeLog { bytes: path.symlink_metadata().ok()?.len(), path }));
+    let largest = sized.max_by_key(|log| log.bytes)?;
+    let space = disk_space(largest.path.parent()?).ok()?;
+    is_full_of_log(space, largest.bytes).then_some(largest)
 }
 
 /// This boot of the machine, where the system names it.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::domain::duration_text;
+use crate::domain::{LargeLog, duration_text};
 use crate::state::{SEE_DOCTOR, StateError};
 
 /// The reason that a job was not started, or that its outcome is unknown.
@@ -95,6 +95,8 @@ pub enum ExecError {
     DiskFull {
         /// The command line.
         command: String,
+        /// The log of its that fills the disk.
+        log: Option<LargeLog>,
     },
     /// The job is running where this process cannot signal it.
     #[error("`{command}` is still running on another machine{}", if host.is_empty() { String::new() } else { format!(": {host}") })]
@@ -124,7 +126,8 @@ impl ExecError {
             ExecError::Lost { .. } => {
                 Some("check `dmesg | tail` for a lack of memory, then run `ar resume` to continue".to_owned())
             }
-            ExecError::DiskFull { .. } => {
+            ExecError::DiskFull { log: Some(log), .. } => Some(log.hint()),
+            ExecError::DiskFull { log: None, .. } => {
                 Some("free disk space (`df -h .` shows the usage); nothing was lost".to_owned())
             }
             ExecError::NotSubmitted { engine, .. } if engine == "slurm" => {
@@ -155,6 +158,7 @@ impl ExecError {
                 | ExecError::Lost { .. }
                 | ExecError::OtherMachine { .. }
                 | ExecError::EngineAway { .. }
+                | ExecError::DiskFull { log: Some(_), .. }
         )
     }
 }
@@ -170,7 +174,8 @@ mod tests {
             ExecError::Busy { folder: "/r".into() },
             ExecError::Lost { command: command(), detail: "died".into(), killed: 0 },
             ExecError::OtherMachine { command: command(), host: String::new() },
-            ExecError::DiskFull { command: command() },
+            ExecError::DiskFull { command: command(), log: None },
+            ExecError::DiskFull { command: command(), log: Some(LargeLog { path: "/r/run.log".into(), bytes: 7 }) },
             ExecError::File { path: "/r/job.json".into(), source: io::ErrorKind::NotFound.into() },
         ];
         for error in errors {

@@ -22,7 +22,8 @@ mod wall;
 pub use crate::unix::{end_by_signals, in_own_session, leave_interrupts_to_others, shield_from_terminal};
 pub use cluster::Ticket;
 pub use environment::{
-    boot_id, disk_space, environment, host_name, lock_file_hash, may_be_held, process_name, since_boot,
+    boot_id, disk_space, environment, host_name, lock_file_hash, log_that_fills_disk, may_be_held, process_name,
+    since_boot,
 };
 pub use error::ExecError;
 pub use executor::{Executor, running_program};

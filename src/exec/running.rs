@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{sleep, sleep_until};
 
 use super::cluster::QueuedJob;
+use super::environment::log_that_fills_disk;
 use super::job::{JobFiles, lock_path, marker_of};
 use super::shim_io::{LastWord, Socket};
 use super::ticks::next_tick;
@@ -186,7 +187,10 @@ impl LocalJob {
             None if last == Some(LastWord::NoWall) => {
                 Err(ExecError::NoWall { command: self.command.clone(), detail: self.last_words() })
             }
-            None if last == Some(LastWord::DiskFull) => Err(ExecError::DiskFull { command: self.command.clone() }),
+            None if last == Some(LastWord::DiskFull) => {
+                let log = log_that_fills_disk(self.files.job.parent().map(Path::to_owned));
+                Err(ExecError::DiskFull { command: self.command.clone(), log })
+            }
             None => Err(ExecError::Lost {
                 command: self.command.clone(),
                 detail: self.epitaph(),

@@ -13,6 +13,7 @@ use autoresearch::ledger::{Entry, LedgerFile};
 use serde_json::Value;
 
 use crate::exec::{LOCAL, block_on};
+use crate::hints::type_hint;
 use crate::interrupt::waiting_loop;
 use crate::kill::soak;
 use crate::outcome::outcome;
@@ -197,6 +198,28 @@ fn a_run_or_an_agent_that_ends_on_a_full_disk_is_not_measured_but_repeated() {
         Some((stops, all)) => assert_eq!(stops, all),
         None => eprintln!("skipped: no small file system can be mounted here"),
     }
+}
+
+#[test]
+fn a_log_that_fills_the_disk_is_named_and_can_be_deleted() {
+    let repo = training_repo();
+    let Some(_disk) = SmallDisk::under(&repo) else {
+        eprintln!("skipped: no small file system can be mounted here");
+        return;
+    };
+    let train = "echo val_bpb: 1; [ $AR_EXPERIMENT = 0 ] || [ -e ../room ] || head -c 8000000 /dev/zero; exit 0";
+    let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--max-experiments", "1", "--cmd", train];
+    let mut said = ar(&repo, args.into_iter().chain(["--agent", "echo x >> docs/a.txt"])).exits(4).stderr;
+    let log = repo.file(".autoresearch/t/runs/00001/run.log");
+    for _ in 0..2 {
+        assert!(said.contains(&format!("delete it with `rm -f {}`, then run `ar resume`", log.display())), "{said}");
+        assert!(said.contains("hint: its largest log has 3.") && !said.contains("to continue"), "{said}");
+        said = ar(&repo, ["resume"]).stderr;
+    }
+    fs::write(repo.outside().join("room"), "").unwrap();
+    type_hint(&repo, &said, "rm -f ").ok();
+    let called = ar(&repo, ["resume"]).ok();
+    assert!(called.stdout.contains("   1  discard  1 "), "{called:?}");
 }
 
 /// Resumes a session whose disk its run fills each time, and then one last time with room.

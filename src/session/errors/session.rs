@@ -7,8 +7,8 @@ use strum::EnumProperty;
 use super::experiments::{FailedBaseline, TryError, VerifyError};
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{
-    Drift, ErrorKind, ExperimentId, Space, StopWhen, Tag, TagError, UserError, bytes_text, clock_time, count_of,
-    experiment_name, few, list, nearest, shell_word,
+    Drift, ErrorKind, ExperimentId, LargeLog, Space, StopWhen, Tag, TagError, UserError, bytes_text, clock_time,
+    count_of, experiment_name, few, list, nearest, shell_word,
 };
 use crate::exec::{ExecError, GpuLockError};
 use crate::fs::{FileError, is_disk_full, is_missing, move_command};
@@ -119,7 +119,7 @@ pub enum SessionError {
     #[error("no wall can be built around jobs, and the session requires one (--sandbox require): {0}")]
     NoWall(UserError),
     #[error("{what}: {} and {} left at {}", bytes_text(space.free), count_of(space.free_files.try_into().unwrap_or(u32::MAX), "file"), path.display())]
-    NoRoom { what: String, space: Space, path: PathBuf },
+    NoRoom { what: String, space: Space, path: PathBuf, log: Option<LargeLog> },
     #[error("cannot {action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
 }
@@ -242,6 +242,7 @@ impl SessionError {
                 let signal = if *when == StopWhen::Now { "TERM" } else { "INT" };
                 format!("free disk space, or send a signal instead: kill -{signal} {process}")
             }
+            SessionError::NoRoom { log: Some(log), .. } => log.hint(),
             SessionError::NoRoom { path, .. } => {
                 format!("free disk space (`df -h {0}; df -i {0}` shows the usage); nothing was lost", shell_word(path))
             }
@@ -460,7 +461,11 @@ pub(crate) fn experiments_hint(tag: &str, name: &str, last: Option<ExperimentId>
 
 /// Returns the hint for the error that stopped a loop.
 pub(crate) fn resume_hint(error: &SessionError) -> String {
-    let resumes = matches!(error, SessionError::Exec(error) if error.hint_resumes());
+    let resumes = match error {
+        SessionError::Exec(error) => error.hint_resumes(),
+        SessionError::NoRoom { log, .. } => log.is_some(),
+        _ => false,
+    };
     match error.hint() {
         Some(hint) if resumes => hint,
         Some(hint) => format!("{hint}; then run `ar resume` to continue"),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Adopting, CommandRole, FailedBaseline, SessionError, TryError, VerifyError};
 use crate::domain::ErrorKind::CannotStart;
-use crate::domain::{Drift, FailureClass, MetricSource, Space, StopWhen, Tag, refuse};
+use crate::domain::{Drift, FailureClass, LargeLog, MetricSource, Space, StopWhen, Tag, refuse};
 use crate::git::GitError;
 use crate::ledger::LedgerError;
 use crate::rules::OtherHost;
@@ -107,15 +107,17 @@ fn errors() -> Vec<SessionError> {
         SessionError::NoWall(
             refuse(CannotStart, "`bwrap` is not installed").hint("install bubblewrap: `sudo apt install bubblewrap`"),
         ),
-        SessionError::NoRoom {
-            what: "the disk is full".into(),
-            space: Space { free: 1, total: 2, free_files: 3, total_files: 4 },
-            path: path(),
-        },
+        no_room(None),
+        SessionError::Stopped(Box::new(no_room(Some(LargeLog { path: "a b/run.log".into(), bytes: 12_300_000_000 })))),
         SessionError::Io { action: "write", path: path(), source: full_disk() },
         SessionError::Io { action: "write", path: path(), source: io::Error::from(io::ErrorKind::NotFound) },
     ]);
     errors
+}
+
+fn no_room(log: Option<LargeLog>) -> SessionError {
+    let space = Space { free: 1, total: 2, free_files: 3, total_files: 4 };
+    SessionError::NoRoom { what: "the disk is full".into(), space, path: "a b/c".into(), log }
 }
 
 /// Failed baselines of each kind.

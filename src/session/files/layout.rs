@@ -14,7 +14,7 @@ use crate::git::Repo;
 use crate::ledger::RESULTS;
 use crate::rules::{History, files_named, spoilt_by_full_disk, too_little_space};
 use crate::session::errors::{CannotStart, SessionError, refuse};
-use crate::state::{SESSIONS_FOLDER, SessionFolder, user_folder};
+use crate::state::{SESSIONS_FOLDER, SessionFolder, further_runs, user_folder};
 
 /// The folder of the run, in the working tree's own git folder: it is removed with the working tree, but not part of it.
 pub(crate) const REPRO_FOLDER: &str = "autoresearch-repro";
@@ -127,7 +127,9 @@ fn check(repo: &Repo, folder: &SessionFolder, what: &str, is_bad: impl Fn(Space)
     for path in [repo.worktree(), &main, folder.root()] {
         // A system that does not tell stops nobody.
         if let Some(space) = exec::disk_space(path).ok().filter(|space| is_bad(*space)) {
-            return Err(SessionError::NoRoom { what: what.to_owned(), space, path: path.to_owned() });
+            let runs = fs::read_dir(folder.runs()).into_iter().flatten().flatten().map(|run| run.path());
+            let log = exec::log_that_fills_disk(runs.flat_map(|run| further_runs(&run).chain([run])));
+            return Err(SessionError::NoRoom { what: what.to_owned(), space, path: path.to_owned(), log });
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use strum::{Display, EnumMessage, EnumString, VariantArray};
 
 use super::setting::take;
 use super::settings::ALL;
-use super::{Asked, ExperimentId, GpuChoice, Heading, count_of, duration_text};
+use super::{Asked, ExperimentId, GpuChoice, Heading, bytes_text, count_of, duration_text, shell_word};
 
 /// The default of `--lost-after`: five minutes, after which Slurm forgets an ended job (`MinJobAge`) unless it is
 /// configured otherwise.
@@ -242,6 +242,27 @@ pub struct Space {
     pub free_files: u64,
     /// The most files possible.
     pub total_files: u64,
+}
+
+/// A log without which its disk would not be full.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LargeLog {
+    /// The log.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+impl LargeLog {
+    /// What to type, for a run that may fill the disk again; it names `ar resume`.
+    pub fn hint(&self) -> String {
+        format!(
+            "its largest log has {}: delete it with `rm -f {}`, then run `ar resume`; if the disk fills again, run \
+             `ar stop --now` meanwhile to give the change up",
+            bytes_text(self.bytes),
+            shell_word(&self.path)
+        )
+    }
 }
 
 /// Marks a link that runs write to.

@@ -42,8 +42,8 @@ pub use directive::{
 };
 pub use event::{Bound, EVENT_VERSION, Event, Reached, StopReason};
 pub use execution::{
-    Cluster, DEFAULT_LOST_AFTER, Engine, EngineCommands, Environment, EnvironmentChange, ExecutorName, Layout, Sandbox,
-    Space, Tools, WallKind,
+    Cluster, DEFAULT_LOST_AFTER, Engine, EngineCommands, Environment, EnvironmentChange, ExecutorName, LargeLog,
+    Layout, Sandbox, Space, Tools, WallKind,
 };
 pub use experiment::{
     ExperimentId, ExperimentName, ExperimentNameError, FEWEST_DIGITS, Outcome, Phase, TreeOwner, Which,

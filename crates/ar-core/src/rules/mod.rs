@@ -86,8 +86,8 @@ pub use schedule::{
     GPU_PATIENCE, GpuLife, GpuPlan, GpuSlot, GpuTurn, LastIteration, LifeSign, NEWEST_KEPT, OpenAtEnd, Pace,
     PendingAttempt, Quiet, RunOf, Shelved, Silence, Situation, SlotWork, Slots, Start, Starts, any_gpu_turn,
     cadence_warning, call_limit, calls_are_short, calls_that_feed, distinct_runs, gain_alone, gpu_hours, gpu_plan,
-    gpu_turn, is_concurrent, lanes, logs_to_drop, most_calls, pace, run_seconds, schedule, shelve, slot_variables,
-    slots, spoilt_by_full_disk, too_little_space, usable_gpus,
+    gpu_turn, is_concurrent, is_full_of_log, lanes, logs_to_drop, most_calls, pace, run_seconds, schedule, shelve,
+    slot_variables, slots, spoilt_by_full_disk, too_little_space, usable_gpus,
 };
 pub use stop::loop_agent::loop_agent;
 pub use stop::outage::outage;

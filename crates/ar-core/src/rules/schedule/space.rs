@@ -21,6 +21,11 @@ pub fn too_little_space(space: Space, last_log: u64) -> bool {
     bytes || space.free_files < FILES.min(space.total_files / PART)
 }
 
+/// Returns whether there is too little space for an experiment, and without this log there would be enough.
+pub fn is_full_of_log(space: Space, log: u64) -> bool {
+    too_little_space(space, 0) && !too_little_space(Space { free: space.free.saturating_add(log), ..space }, 0)
+}
+
 /// Returns whether too little free space spoilt the result of a process, so that it does not judge its idea. Either the
 /// process failed for it, or its output may be incomplete.
 pub fn spoilt_by_full_disk(space: Space, failed: bool) -> bool {
@@ -93,6 +98,19 @@ mod tests {
         {
             let space = Space { free_files, total_files, ..bytes(MIB, MIB) };
             assert_eq!(too_little_space(space, 0), too_little, "{free_files} of {total_files}");
+        }
+    }
+
+    #[test]
+    fn a_log_fills_a_disk_that_has_room_without_it() {
+        for (space, log, is_full) in [
+            (bytes(MIB, 100_000 * MIB), 49 * MIB, true),
+            (bytes(MIB, 100_000 * MIB), 49 * MIB - 1, false),
+            (bytes(50 * MIB, 100_000 * MIB), 900 * MIB, false),
+            (bytes(0, 0), 900 * MIB, false),
+            (Space { free_files: 0, total_files: 1000, ..bytes(MIB, 100_000 * MIB) }, 900 * MIB, false),
+        ] {
+            assert_eq!(is_full_of_log(space, log), is_full, "{space:?}, {log}");
         }
     }
 
