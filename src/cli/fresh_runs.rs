@@ -37,7 +37,9 @@ fn announce(news: &FreshNews<'_>) {
         FreshNews::Repeated { what, seed, why } => {
             output::note(&format!("repeating the run of {what} with seed {seed}: {why}"));
         }
-        FreshNews::Ended { what, seed, value: Ok(value) } => output::note(&format!("{what} with seed {seed}: {value}")),
+        FreshNews::Ended { what, seed, value: Ok(value) } => {
+            output::note(&format!("{what} with seed {seed}: {value:#}"))
+        }
         FreshNews::Ended { what, seed, value: Err(why) } => {
             output::note(&format!("{what} with seed {seed}: no number: {why}"));
         }
@@ -103,9 +105,14 @@ fn print_verified((a, b): (VerifiedSide<'_>, VerifiedSide<'_>), verified: &Verif
             "better": better,
         }));
     }
-    let decimals = b.record.metric.number().map_or(4, |number| number.decimals()).clamp(1, 12);
-    let number = |value: f64| format!("{value:.decimals$}");
-    let mean = |values: &[(u64, f64)]| number(values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64);
+    let own = b.record.metric.number();
+    let decimals = own.as_ref().map_or(4, Number::decimals).clamp(1, 12);
+    let unit = own.and_then(|number| number.unit).filter(|_| format != Format::Csv);
+    let shown = |number: Number| if format == Format::Csv { number.raw } else { format!("{number:#}") };
+    let mean = |values: &[(u64, f64)]| {
+        let value = values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
+        shown(Number { unit: unit.clone(), ..Number::new(value, format!("{value:.decimals$}")) })
+    };
     let mut grid = Grid::new([
         ("experiment", Align::Right),
         ("recorded", Align::Right),
@@ -114,7 +121,7 @@ fn print_verified((a, b): (VerifiedSide<'_>, VerifiedSide<'_>), verified: &Verif
     ]);
     let (of_a, of_b) = ((a, &verified.a, &verified.values_a), (b, &verified.b, &verified.values_b));
     for (side, id, values) in [of_a, of_b] {
-        let recorded = side.record.metric.number().map_or("none".to_owned(), |number| number.raw);
+        let recorded = side.record.metric.number().map_or("none".to_owned(), shown);
         grid.push([
             id.own().map_or_else(|| id.text(), |id| id.to_string()),
             recorded,
@@ -165,7 +172,9 @@ fn print_ablated(view: &SessionView, ablation: &Ablation, drops: bool, format: F
     }
     let best = view.history.get(found.best).and_then(|record| record.metric.number());
     let decimals = best.as_ref().map_or(4, Number::decimals).clamp(1, 12);
-    let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:+.decimals$}"));
+    let unit = best.and_then(|number| number.unit).filter(|_| format != Format::Csv);
+    let signed = |value: f64| Number { unit: unit.clone(), ..Number::new(value, format!("{value:+.decimals$}")) };
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{:#}", signed(value)));
     let mut grid = Grid::new([
         ("experiment", Align::Right),
         ("contribution", Align::Right),
@@ -245,7 +254,7 @@ fn announce_repro(about: &Rerunning<'_>) {
 
 /// Tells in a sentence whether the value was reproduced.
 fn verdict(record: &Record, reproduced: &Reproduced) -> String {
-    let recorded = record.to_repeat().1.map_or("no number".to_owned(), |number| number.raw);
+    let recorded = record.to_repeat().1.map_or("no number".to_owned(), |number| format!("{number:#}"));
     let apart = |distance: &str| format!("{distance} than the recorded {recorded}");
     match &reproduced.came_back {
         Some(CameBack::Exactly) => "the value was reproduced exactly".to_owned(),
@@ -298,8 +307,10 @@ fn print_repro(view: &SessionView, record: &Record, reproduced: &Reproduced, for
         }));
     }
     let mut grid = Grid::new([("what", Align::Left), ("recorded", Align::Left), ("now", Align::Left)]);
-    let recorded = record.to_repeat().1.map_or("none".to_owned(), |number| number.raw);
-    grid.push([record.metric.name.clone(), recorded, raw.unwrap_or_else(|| "none".to_owned())]);
+    let shown = |number: Number| if format == Format::Csv { number.raw } else { format!("{number:#}") };
+    let [recorded, now] =
+        [record.to_repeat().1, reproduced.measured.clone()].map(|it| it.map_or("none".to_owned(), shown));
+    grid.push([record.metric.name.clone(), recorded, now]);
     let seconds = record.runs.last().map(|run| format!("{:.1}", run.seconds));
     grid.push(["seconds".into(), seconds.unwrap_or_default(), format!("{:.1}", reproduced.seconds)]);
     output::text(&grid.render(format, output::width()));
@@ -329,7 +340,7 @@ fn print_repro(view: &SessionView, record: &Record, reproduced: &Reproduced, for
     }
     let what = match (&reproduced.failure, &reproduced.measured) {
         (Some(failure), _) => failure.class.to_string(),
-        (None, number) => number.as_ref().map_or("no number".to_owned(), |number| number.raw.clone()),
+        (None, number) => number.as_ref().map_or("no number".to_owned(), |number| format!("{number:#}")),
     };
     let text = shell_word(format!("repro: {what} on {}", reproduced.host).as_ref());
     output::note(&format!("the session does not store it; note it with: ar note {}/{} {text}", view.tag, record.id));

@@ -173,7 +173,7 @@ impl OutcomeLine {
         let outcome = <&str>::from(ended);
         let class = record.failure.as_ref().map(|failure| failure.class).filter(|class| *class != FailureClass::Crash);
         let class = class.map(|class| class.to_string());
-        let value = record.metric.number().as_ref().map(Number::to_string);
+        let value = record.metric.number().map(|number| format!("{number:#}"));
         let first = value.as_deref().or(class.as_deref()).unwrap_or("-");
         let class = class.as_ref().filter(|_| value.is_some()).map(|class| format!(" [{class}]")).unwrap_or_default();
         let Record { id, description, reason, .. } = record;
@@ -193,7 +193,7 @@ impl OutcomeLine {
         description: &str,
         reason: &str,
     ) -> OutcomeLine {
-        let value = value.map_or_else(|| "-".to_owned(), Number::to_string);
+        let value = value.map_or_else(|| "-".to_owned(), |number| format!("{number:#}"));
         OutcomeLine {
             head: format!("{id:>4}  {what:<8} {value:<VALUE$} "),
             description: description.to_owned(),
@@ -248,6 +248,17 @@ mod tests {
         assert_eq!([backlog.note(one), backlog.note(one), backlog.note(other)], [true, false, true]);
         backlog.printed(one);
         assert_eq!([backlog.note(one), backlog.note(other)], [true, false]);
+    }
+
+    #[test]
+    fn a_value_has_its_unit() {
+        let line = |text: &str| {
+            OutcomeLine::of_run(7.into(), "keep", Number::with_unit(text).as_ref(), "what", "why").fit(None)
+        };
+        assert_eq!(
+            [line("0.98 ms"), line("1.5")],
+            ["   7  keep     0.98 ms   what: why", "   7  keep     1.5       what: why"]
+        );
     }
 
     #[test]

@@ -453,10 +453,10 @@ impl Progress {
             figures += &format!("  {} of {}", clock_time(elapsed), clock_time(run.limit));
         }
         if let Some(last) = last {
-            figures += &format!("  now {last}");
+            figures += &format!("  now {last:#}");
         }
         if let Some(best) = run.map_or(self.incumbent.as_ref(), |run| run.to_beat.as_ref()) {
-            figures += &format!("  to beat {best}");
+            figures += &format!("  to beat {best:#}");
         }
         figures
     }

@@ -219,7 +219,7 @@ fn print_outcome(history: &History, record: &Record, next: AfterAttempt<'_>, con
     let name = &record.metric.name;
     match (&contract.keep_above, history.best()) {
         (Some(threshold), _) => output::line(&format!("      to reach: {name} {threshold}")),
-        (None, Some((id, best))) => output::line(&format!("      to beat: {name} {best} of experiment {id}")),
+        (None, Some((id, best))) => output::line(&format!("      to beat: {name} {best:#} of experiment {id}")),
         (None, None) => {}
     }
     let is_refused = record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal());

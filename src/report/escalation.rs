@@ -61,7 +61,7 @@ pub fn flag_text(
 ) -> String {
     let best = history
         .best()
-        .map_or_else(|| "no number".to_owned(), |(id, number)| format!("{number}, {}", experiment_name(id)));
+        .map_or_else(|| "no number".to_owned(), |(id, number)| format!("{number:#}, {}", experiment_name(id)));
     let mut text = format!(
         "# Session {tag} is flagged for review\n\n\
          - since: {}, after {}\n\
@@ -79,7 +79,7 @@ pub fn flag_text(
         text += "\n## Directions tried, newest first\n\n";
     }
     for TriedDirection { direction, experiments, kept, best, .. } in tried.iter().take(TRIED) {
-        let best = best.as_ref().map_or_else(|| "no number".to_owned(), |best| format!("best {best}"));
+        let best = best.as_ref().map_or_else(|| "no number".to_owned(), |best| format!("best {best:#}"));
         text += &format!("- {}: {}, {kept} kept, {best}\n", one_line(direction), count_of(*experiments, "experiment"));
     }
     if !told.is_empty() {

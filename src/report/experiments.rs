@@ -12,7 +12,7 @@ use super::grid::{Align, Grid, text};
 use super::render::signed_gain;
 use super::spending::tokens_sentence;
 use crate::domain::{
-    Clock, Composite, ExperimentId, FORMAT_VERSION, GuardRun, Note, Number, Record, Replay, ReviewVerdict, Run,
+    Clock, Composite, ExperimentId, FORMAT_VERSION, GuardRun, Note, Number, Record, Replay, ReviewVerdict, Run, Unit,
     bytes_text, exact_time, experiment_name, money_text, nearest, one_line,
 };
 use crate::rules::{
@@ -74,7 +74,7 @@ pub fn record_grid(
     screen: Option<Clock>,
 ) -> Grid {
     let mut fields = FieldRows(Grid::new([("field", Left), ("value", Left)]));
-    fields.add_result(record, composite);
+    fields.add_result(record, composite, screen.is_some());
     if let Some(rival) = had_to_beat
         && let Some(found) = confounds_text(&confounds_of_keep(record, had_to_beat))
     {
@@ -125,14 +125,15 @@ impl FieldRows {
         }
     }
 
-    fn add_result(&mut self, record: &Record, composite: Option<&Composite>) {
+    fn add_result(&mut self, record: &Record, composite: Option<&Composite>, units: bool) {
         self.add("experiment", format!("{} of {}", record.id, record.tag));
         self.add("description", record.description.clone());
         self.add("direction", record.direction.clone().unwrap_or_default());
         self.add("outcome", CountedOutcome::of_record(record).to_string());
         self.add("reason", record.reason.clone());
         self.add("failure", record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default());
-        self.add(&record.metric.name, record.metric.number().map(|number| number.raw).unwrap_or_default());
+        let shown = |number: Number| if units { format!("{number:#}") } else { number.raw };
+        self.add(&record.metric.name, record.metric.number().map(shown).unwrap_or_default());
         if let Some(composite) = composite {
             let values = axis_values(composite, &record.metrics);
             self.add("axes", axes_sentence(composite, &values).unwrap_or_default());
@@ -155,7 +156,7 @@ impl FieldRows {
 
     /// Adds the runs and guards of each version. Values have the `digits` of the log if asked for.
     fn add_runs(&mut self, record: &Record, digits: bool) {
-        let run_text = |run| run_text(run, digits);
+        let run_text = |run| run_text(run, digits, record.metric.unit.as_ref());
         let mut runs = record.runs.iter();
         for (number, version) in (1..).zip(&record.versions) {
             let kept = version.saved.rsplit('/').next().unwrap_or_default();
@@ -194,8 +195,8 @@ fn is_no_plain_yes(record: &Record) -> bool {
     record.review.as_ref().is_some_and(|review| review.verdict != ReviewVerdict::Earned)
 }
 
-/// Describes a run, its value in the `digits` of the log.
-fn run_text(run: &Run, digits: bool) -> String {
+/// Describes a run, its value in the `digits` of the log and the unit of the metric.
+fn run_text(run: &Run, digits: bool, unit: Option<&Unit>) -> String {
     let ended = match (run.exit, run.signal) {
         (_, Some(signal)) => format!("signal {signal}"),
         (Some(exit), None) => format!("exit {exit}"),
@@ -204,7 +205,8 @@ fn run_text(run: &Run, digits: bool) -> String {
     let commit = run.commit.as_ref().map(|commit| format!(" of {}", commit.short(8))).unwrap_or_default();
     let role = run.role.map(|role| format!("{role}, ")).unwrap_or_default();
     let seed = run.seed.map(|seed| format!("seed {seed}, ")).unwrap_or_default();
-    let number = run.number().filter(|_| digits).map(|number| number.raw);
+    let number = run.number().filter(|_| digits).map(|number| Number { unit: unit.cloned(), ..number });
+    let number = number.map(|number| format!("{number:#}"));
     let value = number.or_else(|| run.value.map(|value| value.to_string()));
     let value = value.map(|value| format!("{value}, ")).unwrap_or_default();
     let void = if run.void { "void, " } else { "" };
@@ -543,9 +545,12 @@ mod tests {
     fn each_run_has_the_digits_of_its_own_log() {
         let run = crate::rules::sample::run(1.0, Some(0.97));
         let run = Run { digits: Some("0.970".into()), ..serde_json::from_value(run).unwrap() };
-        assert!(run_text(&run, true).contains("0.970, ") && run_text(&run, false).contains("0.97, "));
+        assert!(run_text(&run, true, None).contains("0.970, ") && run_text(&run, false, None).contains("0.97, "));
+        let seconds = Unit::seconds();
+        assert!(run_text(&run, true, Some(&seconds)).contains("0.970 s, "));
+        assert!(run_text(&run, false, Some(&seconds)).contains("0.97, "));
         let run = Run { value: Some(0.593_147_180_559_945_3), digits: None, ..run };
-        assert!(run_text(&run, true).contains("0.5931471805599453, "));
+        assert!(run_text(&run, true, None).contains("0.5931471805599453, "));
     }
 
     #[test]

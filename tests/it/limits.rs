@@ -1,6 +1,7 @@
 //! `--limit`: bounds that a kept change keeps to, and the units of what they bound.
 
 use crate::guards::{record, repo, session};
+use crate::support::ar;
 
 #[test]
 fn a_number_over_its_limit_or_missing_keeps_a_change_from_being_kept() {
@@ -71,5 +72,19 @@ fn numbers_count_in_the_unit_of_the_baseline_however_the_session_decides() {
         assert!(named.len() == 1 && named[0].ends_with("read 980 ms as 0.98 s"), "{called:?}");
         let row = std::fs::read_to_string(repo.file("results.tsv")).unwrap().lines().nth(3).unwrap().to_owned();
         assert_eq!(row.split('\t').nth(1), Some("0.97"), "{row}");
+        let said = called.stdout + &ar(&repo, ["doctor"]).stdout;
+        for shown in ["   0  keep     1.234 s ", "   2  keep     0.97 s ", "the best is 0.97 s of experiment 2"] {
+            assert!(said.contains(shown), "{decide}: {shown}: {said}");
+        }
+        let [show, verify] =
+            [&["show", "2"][..], &["verify", "0", "2", "--runs", "2"]].map(|args| ar(&repo, args).ok());
+        let value = show.stdout.lines().find(|line| line.starts_with("val_bpb "));
+        assert!(value.is_some_and(|line| line.ends_with(" 0.97 s")), "{show:?}");
+        let run = show.stdout.lines().find(|line| line.starts_with("run "));
+        assert!(run.is_some_and(|line| line.contains("0.97 s, ")), "{show:?}");
+        assert!(
+            verify.stdout.contains("1.234 s ") && verify.stdout.contains("1.23 s ") && verify.stderr.contains("0.97 s"),
+            "{verify:?}"
+        );
     }
 }

@@ -254,7 +254,7 @@ pub(crate) fn inspect_records(repo: &Repo, facts: &Facts) -> Vec<RepairableFindi
     if found.is_empty() {
         let history = facts.history();
         let best = history.best_kept_record().and_then(|record| Some((record.id, history.number_to_beat(record)?)));
-        let best = best.map(|(id, number)| format!(", the best is {number} of experiment {id}")).unwrap_or_default();
+        let best = best.map(|(id, number)| format!(", the best is {number:#} of experiment {id}")).unwrap_or_default();
         let what = format!("{}{best}", count_of(history.experiments(), "experiment"));
         found.push(Finding::ok(Area::Session, what).into());
     }

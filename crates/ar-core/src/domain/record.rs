@@ -97,7 +97,12 @@ impl MetricValue {
         let unit = self.unit.clone();
         // A mean has a digit more than its runs, and rounds its value.
         let printed = self.raw.clone().filter(|raw| Number::value_of(raw).is_none());
-        let raw = self.raw.clone().filter(|_| printed.is_none()).unwrap_or_else(|| value.to_string());
+        let raw = match (&self.raw, &printed) {
+            (Some(raw), None) => raw.clone(),
+            // It was converted.
+            (_, Some(_)) => Number::of(value).raw,
+            (None, None) => value.to_string(),
+        };
         Some(Number { value, raw, printed, unit })
     }
 }
