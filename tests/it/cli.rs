@@ -79,12 +79,13 @@ fn no_hint_and_no_page_gives_a_command_an_option_that_it_does_not_have() {
     };
     let mut pages = program_sources();
     pages.extend(["README.md", "program.md"].map(|page| Path::new(ROOT).join(page)));
+    let next_line = Regex::new(r"\\\n\s*").unwrap();
     let quoted = Regex::new(r#"\\?"[^"]*"|'[^']*'"#).unwrap();
     let mut found = 0;
     for page in pages {
         // A literal goes on in the next line of the source; what a call quotes is not the program's own.
         let text = fs::read_to_string(&page).unwrap();
-        let text = Regex::new(r"\\\n\s*").unwrap().replace_all(&text, "");
+        let text = next_line.replace_all(&text, "");
         for call in quoted_calls(&text, "`ar ").chain(quoted_calls(&text, "\"ar ")) {
             let call = quoted.replace_all(call, "");
             let words: Vec<&str> = call.split_whitespace().skip(1).collect();
