@@ -18,6 +18,7 @@
 //! | `unix` | all unsafe code, each system call in a safe wrapper |
 //! | `clock` | the time of day |
 //! | [`score`] | claims, sources and quotations of research to axes; the crate `ar_score` |
+//! | [`machine`] | the state of the loop: open attempts, each at its step; of the crate `ar_core` |
 //! | [`rules`] | pure decisions: keep or discard, stop, budgets; of the crate `ar_core` |
 //! | [`domain`] | the types all of them speak in; of the crate `ar_core` |
 
@@ -40,5 +41,5 @@ pub mod session;
 pub mod state;
 mod unix;
 
-pub use ar_core::rules;
+pub use ar_core::{machine, rules};
 pub use ar_score as score;

@@ -220,9 +220,10 @@ pub(super) fn extract(args: ExtractArgs) -> Result<ExitCode, CliError> {
     if let Some(composite) = composite {
         summary.put_composite(&composite, LogSummary::named);
     }
-    let verdict = judge(&summary, &RunEnd::from_status(args.exit_status));
-    let doubt = summary.part.filter(|_| verdict.value.is_some()).map(PartOf::text);
-    let detail = verdict.failure.as_ref().and_then(|failure| failure.detail.clone());
+    let judged = judge(&summary, &RunEnd::from_status(args.exit_status));
+    let (value, failure) = (judged.as_ref().ok(), judged.as_ref().err());
+    let doubt = summary.part.filter(|_| value.is_some()).map(PartOf::text);
+    let detail = failure.and_then(|failure| failure.detail.clone());
     let format = args.format;
     if format == Format::Json {
         let metrics: Map<String, Value> =
@@ -230,23 +231,23 @@ pub(super) fn extract(args: ExtractArgs) -> Result<ExitCode, CliError> {
         output::json(&json!({
             "version": FORMAT_VERSION,
             "metric": metric,
-            "value": verdict.value.as_ref().map(|number| number.value),
-            "raw": verdict.value.as_ref().map(|number| number.printed.as_ref().unwrap_or(&number.raw)),
-            "unit": verdict.value.as_ref().and_then(|number| number.unit.as_ref()),
+            "value": value.map(|number| number.value),
+            "raw": value.map(|number| number.printed.as_ref().unwrap_or(&number.raw)),
+            "unit": value.and_then(|number| number.unit.as_ref()),
             "memory_gb": summary.memory_gb,
             "metrics": metrics,
-            "failure": verdict.failure.as_ref().map(|failure| failure.class),
+            "failure": failure.map(|failure| failure.class),
             "detail": detail,
             "doubt": doubt,
-            "excerpt": verdict.failure.as_ref().map(|failure| &failure.excerpt),
+            "excerpt": failure.map(|failure| &failure.excerpt),
         }));
         return Ok(ExitCode::SUCCESS);
     }
     let is_missing = |failure: &Failure| matches!(failure.class, FailureClass::NoMetric | FailureClass::NoOutput);
-    let is_missing = verdict.failure.as_ref().is_some_and(is_missing);
+    let is_missing = failure.is_some_and(is_missing);
     let mut grid = Grid::new([("what", Align::Left), ("value", Align::Right)]);
-    grid.push([metric.clone(), verdict.value.map_or("none".into(), |number| format!("{number:#}"))]);
-    grid.push(["failure".into(), verdict.failure.map_or("none".into(), |failure| failure.class.to_string())]);
+    grid.push([metric.clone(), value.map_or("none".into(), |number| format!("{number:#}"))]);
+    grid.push(["failure".into(), failure.map_or("none".into(), |failure| failure.class.to_string())]);
     for (what, text) in [("detail", detail.as_deref()), ("doubt", doubt)] {
         if let Some(text) = text {
             grid.push([what, text].map(str::to_owned));

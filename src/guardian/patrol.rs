@@ -237,7 +237,7 @@ fn look(
     // A session that is driven by hand has an agent that `ar` does not know.
     let own_agent = contract.agent.as_deref().filter(|_| driver == SessionDriver::Loop);
     let nudge = nudge.or(own_agent).map(str::to_owned);
-    let begun = journal.open_attempts().map(|open| open.started).max();
+    let begun = journal.attempts().map(|open| open.head().started).max();
     let held_since = owner.as_ref().and_then(|owner| owner.since).filter(|since| *since <= now);
     let same_boot = presence.is_of_boot(boot_id().as_deref());
     let elsewhere = opened_elsewhere(&folder, presence);
@@ -325,14 +325,13 @@ fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
 /// Returns the time limit of the active job that may take longest, with its grace period; zero if no job is active.
 fn patience(folder: &SessionFolder, journal: &Journal, contract: &Contract) -> Duration {
     let runs = Executor::of_any();
-    let mut with_jobs = journal.steps().filter(|(_, open)| runs.has_job(&folder.run(open.id))).peekable();
-    if with_jobs.peek().is_some() && with_jobs.all(|(_, open)| runs.has_pending(&folder.run(open.id))) {
+    let going = || journal.attempts().filter(|open| runs.has_job(&folder.run(open.id())));
+    if going().next().is_some() && going().all(|open| runs.has_pending(&folder.run(open.id()))) {
         // The queue of a cluster takes as long as it takes.
         return Duration::MAX;
     }
-    let going = journal.steps().filter(|(_, open)| runs.has_job(&folder.run(open.id)));
     let limit = |phase| if phase == Phase::Proposing { contract.agent_timeout } else { contract.timeout };
-    going.map(|(phase, _)| limit(phase).saturating_add(contract.grace)).max().unwrap_or_default()
+    going().map(|open| limit(open.phase()).saturating_add(contract.grace)).max().unwrap_or_default()
 }
 
 /// The sessions in the register, as main worktree and tag. Sessions that do not exist any more are dropped from it; those on

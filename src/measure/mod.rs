@@ -19,4 +19,4 @@ pub use file::{MetricFileError, metric_file, place_of};
 pub use mentions::MetricMention;
 pub use scanner::{LogSummary, Scanner};
 pub use summary::{last_lines, plain_text, summary_number};
-pub use verdict::{EXCERPT_LINES, RunEnd, Verdict, judge, partial};
+pub use verdict::{EXCERPT_LINES, RunEnd, judge, partial};

@@ -53,28 +53,16 @@ impl RunEnd {
     }
 }
 
-/// The verdict on a run; exactly one field is set.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// The value that counts.
-    pub value: Option<Number>,
-    /// The reason why it has no value.
-    pub failure: Option<Failure>,
-}
-
-/// Judges a run.
+/// The number of a run, or the reason why it has none.
 ///
 /// A run that failed has no number, whatever its log says. Words in the log are evidence only for a run that failed.
-pub fn judge(summary: &LogSummary, ending: &RunEnd) -> Verdict {
+pub fn judge(summary: &LogSummary, ending: &RunEnd) -> Result<Number, Failure> {
     let lines: Vec<&str> = summary.tail.lines().collect();
-    let (class, shown) = match class(summary, ending, &lines) {
-        Ok(number) => return Verdict { value: Some(number), failure: None },
-        Err(evidence) => evidence,
-    };
-    let start = shown.start.max(shown.end.saturating_sub(EXCERPT_LINES));
-    let detail = summary.instead.clone().filter(|_| class == FailureClass::NoMetric);
-    let failure = Failure { detail, ..Failure::new(class, excerpt(&lines[start..shown.end])) };
-    Verdict { value: None, failure: Some(failure) }
+    class(summary, ending, &lines).map_err(|(class, shown)| {
+        let start = shown.start.max(shown.end.saturating_sub(EXCERPT_LINES));
+        let detail = summary.instead.clone().filter(|_| class == FailureClass::NoMetric);
+        Failure { detail, ..Failure::new(class, excerpt(&lines[start..shown.end])) }
+    })
 }
 
 /// The last number of a run that failed with this class after it: at its own deadline, or by a crash of its code. Absent

@@ -7,7 +7,7 @@ fn summary(tail: &str) -> LogSummary {
 }
 
 fn failure(tail: &str, status: i32) -> Failure {
-    judge(&summary(tail), &RunEnd::from_status(status)).failure.unwrap()
+    judge(&summary(tail), &RunEnd::from_status(status)).unwrap_err()
 }
 
 const HEADER: &str = "Traceback (most recent call last):\n  File \"train.py\", line 5, in <module>\n    main()\n";
@@ -92,14 +92,11 @@ fn how_the_run_ended_comes_before_what_it_said() {
     use FailureClass::*;
     let mut good = summary("val_bpb: 1.5\nTraceback (most recent call last):\nCUDA out of memory, retrying\n");
     good.found = Some(MetricMention::Number("1.5".parse().unwrap()));
-    let verdict = judge(&good, &RunEnd::from_status(0));
-    assert_eq!((verdict.value.map(|number| number.raw), verdict.failure), (Some("1.5".to_owned()), None));
+    assert_eq!(judge(&good, &RunEnd::from_status(0)).map(|number| number.raw), Ok("1.5".to_owned()));
     let ended = |change: fn(&mut RunEnd)| {
         let mut ending = RunEnd { exit: Some(0), ..RunEnd::default() };
         change(&mut ending);
-        let verdict = judge(&good, &ending);
-        assert_eq!(verdict.value, None);
-        verdict.failure.unwrap().class
+        judge(&good, &ending).unwrap_err().class
     };
     assert_eq!(ended(|ending| ending.timed_out = true), Timeout);
     assert_eq!(ended(|ending| ending.exit = Some(124)), Timeout);
@@ -149,7 +146,7 @@ fn a_signal_of_the_code_itself_is_a_crash() {
                 _ => RunEnd { exit: Some(status), ..RunEnd::default() },
             };
             for log in ["", "loss: 1\n"] {
-                assert_eq!(judge(&summary(log), &ending).failure.unwrap().class, Crash, "{signal} {log}");
+                assert_eq!(judge(&summary(log), &ending).unwrap_err().class, Crash, "{signal} {log}");
             }
         }
     }
@@ -193,14 +190,13 @@ fn silence_and_a_missing_metric_are_told_apart() {
     assert_eq!(failure("/usr/bin/python3: No module named torchrun\n", 1).class, FailureClass::ImportError);
     let mut nan = summary("val_bpb: nan\n");
     nan.found = Some(MetricMention::NotFinite("nan".to_owned()));
-    assert_eq!(judge(&nan, &RunEnd::from_status(0)).failure.unwrap().class, FailureClass::Nan);
+    assert_eq!(judge(&nan, &RunEnd::from_status(0)).unwrap_err().class, FailureClass::Nan);
 }
 
 proptest! {
     #[test]
     fn any_tail_is_judged(tail in "(Traceback \\(most recent call last\\):|[A-Z]{1,3}Error: |File \"|nan|\n| |:|[a-zµ.]{1,4}){0,40}", status in 0i32..256) {
-        let verdict = judge(&summary(&tail), &RunEnd::from_status(status));
-        prop_assert!(verdict.value.is_none() && verdict.failure.is_some());
+        prop_assert!(judge(&summary(&tail), &RunEnd::from_status(status)).is_err());
     }
 }
 
@@ -209,7 +205,7 @@ fn a_number_before_a_failure_is_partial_unless_memory_or_another_process_ended_t
     let number = || Some(MetricMention::Number("0.97".parse().unwrap()));
     let of = |ending: RunEnd, found: Option<MetricMention>, tail: &str| {
         let summary = LogSummary { found, ..summary(tail) };
-        let failure = judge(&summary, &ending).failure?;
+        let failure = judge(&summary, &ending).err()?;
         partial(&summary, &ending, failure.class).map(|number| number.raw.clone())
     };
     let deadline = RunEnd { timed_out: true, ..RunEnd::default() };

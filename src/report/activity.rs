@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::grid::{Align, Grid, text};
 use super::status::SessionStatus;
 use crate::domain::{ExperimentId, Phase, StopWhen, clock_time, experiment_name, moment_text, one_line, percent_text};
-use crate::rules::{Activity, LaneStatus, LanesStatus, MAX_FRESH, OpenStatus, Trial, listed};
+use crate::rules::{Activity, AttemptStatus, LaneStatus, LanesStatus, MAX_FRESH, Trial, listed};
 
 impl SessionStatus {
     /// Describes the current activity as a clause.
@@ -123,7 +123,7 @@ impl SessionStatus {
         if self.attempts.len() < 2 {
             return None;
         }
-        let meant = |is_meant: &dyn Fn(&OpenStatus) -> bool| -> Vec<&OpenStatus> {
+        let meant = |is_meant: &dyn Fn(&AttemptStatus) -> bool| -> Vec<&AttemptStatus> {
             self.attempts.iter().filter(|open| is_meant(open)).collect()
         };
         let running = meant(&|open| open.is_running());
@@ -140,7 +140,7 @@ impl SessionStatus {
             }
             Activity::Working => return None,
             _ => {
-                let proposing = meant(&OpenStatus::is_called);
+                let proposing = meant(&AttemptStatus::is_called);
                 let reviewing = meant(&|open| open.phase == Phase::Reviewing);
                 let recording = meant(&|open| matches!(open.phase, Phase::Recording | Phase::Settling));
                 let told = [
@@ -168,7 +168,7 @@ impl SessionStatus {
 
     /// The proposals and the winners that wait.
     pub(super) fn waiting(&self) -> Option<String> {
-        let ids = |is_meant: &dyn Fn(&OpenStatus) -> bool| -> Vec<ExperimentId> {
+        let ids = |is_meant: &dyn Fn(&AttemptStatus) -> bool| -> Vec<ExperimentId> {
             self.attempts.iter().filter(|open| is_meant(open)).map(|open| open.id).collect()
         };
         // A train that is measured, or waits for a slot, has its cars.
@@ -176,10 +176,10 @@ impl SessionStatus {
         let riding: Vec<ExperimentId> =
             trials.clone().filter_map(|open| open.trial.as_ref()).flat_map(Trial::cars).copied().collect();
         let trains = trials.filter(|open| !open.is_running()).filter_map(|open| open.trial.as_ref()).map(trial_name);
-        let ready = [listed(&ids(&OpenStatus::is_ready))].into_iter().chain(trains);
+        let ready = [listed(&ids(&AttemptStatus::is_ready))].into_iter().chain(trains);
         let told = [
             ("ready to run", ready.filter(|said| !said.is_empty()).collect::<Vec<_>>().join(" and ")),
-            ("for an agent", listed(&ids(&OpenStatus::needs_call))),
+            ("for an agent", listed(&ids(&AttemptStatus::needs_call))),
             ("for a train", listed(&ids(&|open| open.is_winner() && !riding.contains(&open.id)))),
         ];
         let told: Vec<String> =
@@ -199,7 +199,7 @@ impl SessionStatus {
     }
 
     /// Describes an attempt; names the winners if it is a trial without a description.
-    pub(super) fn tries(open: &OpenStatus) -> String {
+    pub(super) fn tries(open: &AttemptStatus) -> String {
         match &open.trial {
             Some(trial) if open.description.is_empty() => trial_name(trial),
             _ => one_line(&open.description),
@@ -208,7 +208,7 @@ impl SessionStatus {
 }
 
 /// The experiments that runs or calls are of.
-fn runs(open: &[&OpenStatus]) -> String {
+fn runs(open: &[&AttemptStatus]) -> String {
     let own: Vec<ExperimentId> = open.iter().filter(|open| open.trial.is_none()).map(|open| open.id).collect();
     let trials = open.iter().filter_map(|open| open.trial.as_ref()).map(trial_name);
     let own =
@@ -311,8 +311,8 @@ mod tests {
     use crate::rules::sample::{record, run};
     use crate::rules::{History, lanes_status};
 
-    fn open(id: u32, phase: Phase, what: &str) -> OpenStatus {
-        OpenStatus {
+    fn open(id: u32, phase: Phase, what: &str) -> AttemptStatus {
+        AttemptStatus {
             id: id.into(),
             phase,
             slot: None,
@@ -330,10 +330,10 @@ mod tests {
         }
     }
 
-    fn active(seconds: i64, open: OpenStatus) -> OpenStatus {
+    fn active(seconds: i64, open: AttemptStatus) -> AttemptStatus {
         let since =
             "2026-11-20T22:10:00Z".parse::<jiff::Timestamp>().unwrap() - jiff::SignedDuration::from_secs(seconds);
-        OpenStatus { since: Some(since), elapsed: Some(seconds as f64), deadline: Some(600.0), ..open }
+        AttemptStatus { since: Some(since), elapsed: Some(seconds as f64), deadline: Some(600.0), ..open }
     }
 
     fn night() -> SessionStatus {
@@ -343,10 +343,10 @@ mod tests {
             open(4, Phase::Waiting, "larger batch"),
             open(5, Phase::Waiting, "warm up longer"),
             open(6, Phase::Waiting, "decay"),
-            OpenStatus { slot: Some(0), newest, ..active(61, open(7, Phase::Running, "halve the batch")) },
-            OpenStatus { slot: Some(2), trial: Some(train), ..active(290, open(8, Phase::Running, "")) },
+            AttemptStatus { slot: Some(0), newest, ..active(61, open(7, Phase::Running, "halve the batch")) },
+            AttemptStatus { slot: Some(2), trial: Some(train), ..active(290, open(8, Phase::Running, "")) },
             open(9, Phase::Committing, "twice the width"),
-            OpenStatus { seat: Some(1), ..active(30, open(10, Phase::Proposing, "")) },
+            AttemptStatus { seat: Some(1), ..active(30, open(10, Phase::Proposing, "")) },
         ];
         let baseline = json!({"value": "2.0", "description": "baseline", "runs": [run(300.0, None)],
             "agent": {"command": "a", "seconds": 200.0}, "commit": "b".repeat(40)});

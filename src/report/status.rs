@@ -19,7 +19,7 @@ use crate::domain::{
     exact_time, json_text, one_line, shell_word, time_of_day_text,
 };
 use crate::rules::{
-    Activity, History, LanesStatus, LoopEnd, Night, NightEnd, OpenStatus, OtherHost, OutageStatus, Point,
+    Activity, AttemptStatus, History, LanesStatus, LoopEnd, Night, NightEnd, OtherHost, OutageStatus, Point,
     SessionDriver, SessionFacts, SleepStatus, UnrecordedTip, Warning, doubted_numbers, ended_by_course, reached_goal,
     stop_before_experiment,
 };
@@ -519,7 +519,7 @@ pub struct SessionStatus {
     /// The pause between two experiments that the loop makes.
     pub sleep: Option<SleepStatus>,
     /// The open attempts, in the order in which they were opened; *in place* at most one.
-    pub attempts: Vec<OpenStatus>,
+    pub attempts: Vec<AttemptStatus>,
     /// The slots and the seats.
     pub lanes: LanesStatus,
     /// The maker of its changes, if that is known.
@@ -558,7 +558,7 @@ pub struct SessionStatus {
 
 impl SessionStatus {
     /// The attempt that was opened first.
-    pub fn open(&self) -> Option<&OpenStatus> {
+    pub fn open(&self) -> Option<&AttemptStatus> {
         self.attempts.first()
     }
 }

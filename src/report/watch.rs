@@ -11,7 +11,7 @@ use super::render::counts_sentence;
 use super::status::SessionStatus;
 use super::text::{columns, fit, safe_code, safe_line};
 use crate::domain::{ExperimentId, GpuLoad, Number, Record, clock_time, experiment_name};
-use crate::rules::{CountedOutcome, History, OpenStatus, format_gain};
+use crate::rules::{AttemptStatus, CountedOutcome, History, format_gain};
 
 /// The fewest lines of a chart: title, picture, the lane of experiments without a value, axis, legend.
 const LEAST_CHART: usize = 10;
@@ -185,8 +185,8 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: u16, room: usize) -> (Vec<Lin
     let scroll = scroll.by(0, &scene.status.history, room.saturating_sub(1));
     let is_newest = scroll.top.is_none();
     // A run for winners that is over says nothing more.
-    let is_shown = |open: &&OpenStatus| is_newest && (open.trial.is_none() || open.is_running());
-    let mut open: Vec<&OpenStatus> = scene.status.attempts.iter().filter(is_shown).collect();
+    let is_shown = |open: &&AttemptStatus| is_newest && (open.trial.is_none() || open.is_running());
+    let mut open: Vec<&AttemptStatus> = scene.status.attempts.iter().filter(is_shown).collect();
     // Waiting attempts come last; they are the first to be cut if there is little room.
     open.sort_by_key(|open| (!open.is_running(), !open.is_called()));
     open.truncate((room / 2).max(1));
@@ -223,7 +223,7 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: u16, room: usize) -> (Vec<Lin
 }
 
 /// The step of an attempt, in one or two words.
-fn step_word(open: &OpenStatus) -> String {
+fn step_word(open: &AttemptStatus) -> String {
     match (open.seat, open.slot) {
         _ if open.is_ready() => "ready".to_owned(),
         (Some(seat), _) if open.is_called() => format!("seat {seat}"),

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::domain::{Phase, Spent};
-use crate::rules::{Activity, LanesStatus, OpenStatus};
+use crate::rules::{Activity, AttemptStatus, LanesStatus};
 
 /// A hostile description or log line: escapes that a terminal obeys, line breaks, and marks that reverse text.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31mred\r\nnext\u{202e}txet\u{8}";
@@ -43,7 +43,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
         sleep: None,
         escalation: None,
         report: None,
-        attempts: vec![OpenStatus {
+        attempts: vec![AttemptStatus {
             id: (records.len() as u32).into(),
             phase: Phase::Running,
             slot: None,
@@ -79,7 +79,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
 fn several_experiments_at_once_have_a_line_each() {
     let mut status = night();
     let first = status.attempts.remove(0);
-    let open = |id: u32, phase, slot, seat| OpenStatus { id: id.into(), phase, slot, seat, ..first.clone() };
+    let open = |id: u32, phase, slot, seat| AttemptStatus { id: id.into(), phase, slot, seat, ..first.clone() };
     status.attempts = vec![
         open(12, Phase::Waiting, Some(0), None),
         open(13, Phase::Running, Some(1), None),

@@ -7,179 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
-use super::{
-    Calls, Checkpoints, Escalations, MessageMarks, OpenRun, Pauses, Presence, Results, Sleep, StateError, TreeState,
-};
-use crate::domain::{
-    AgentCall, CommitId, Concurrency, ExperimentId, Failure, Fingerprint, Layout, Phase, Record, RunResult, RunRole,
-    TreeOwner, Version,
-};
+use super::{Calls, Checkpoints, Escalations, MessageMarks, Pauses, Presence, Results, Sleep, StateError, TreeState};
+use crate::domain::{ExperimentId, Layout, Phase, TreeOwner};
 use crate::fs::Unsynced;
-use crate::rules::{Checks, Expenses, History, LadderState, Line, Tested, Trial, most_calls};
-
-/// The experiment that is open.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct OpenExperiment {
-    /// Its number.
-    pub id: ExperimentId,
-    /// The branch tip that it is made on.
-    pub base: CommitId,
-    /// Its commit, from the commit step on.
-    pub commit: Option<CommitId>,
-    /// Its description, from the commit step on.
-    #[serde(default)]
-    pub description: String,
-    /// The strategy that it belongs to.
-    #[serde(default)]
-    pub direction: Option<String>,
-    /// When it began.
-    #[serde(with = "crate::domain::millis")]
-    pub started: Timestamp,
-    /// The agent's call.
-    #[serde(default)]
-    pub agent: Option<AgentCall>,
-    /// The length of results.tsv just before its row is written, in bytes.
-    #[serde(default)]
-    pub rows_from: u64,
-    /// The failure for which it is recorded without a run.
-    #[serde(default)]
-    pub refused: Option<Failure>,
-    /// The fingerprint that identifies the same change, from the commit step on.
-    #[serde(default)]
-    pub fingerprint: Option<Fingerprint>,
-    /// The agent's proposal, without description and direction.
-    #[serde(default)]
-    pub proposal: Map<String, Value>,
-    /// The reason why the proposal, or a part of it, was ignored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proposal_error: Option<String>,
-    /// True if the user made the change, or an agent that drives by itself. If `ar` refuses it, the rest of it stays in
-    /// the working tree.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub by_hand: bool,
-    /// The object of the record that this version of the experiment is to replace, where it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replaces: Option<String>,
-    /// The versions of its change that were run and reworked.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub versions: Vec<Version>,
-    /// The record to write if nothing more comes of it. It belongs to the last measured version, which is the current
-    /// one from the guards on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub draft: Option<Box<Record>>,
-    /// Facts about it beside other experiments, such as its slot and its train.
-    #[serde(flatten)]
-    pub beside: Concurrency,
-    /// The run that it is for the winners that wait; absent for an experiment of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trial: Option<Trial>,
-    /// The commits of that train, one for each car, in their order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub chain: Vec<CommitId>,
-    /// The outcome of that run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tested: Option<Tested>,
-    /// The records that are being written beside others, in their order: any that is there commits all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub recording: Vec<Record>,
-    /// The attempt whose run left the artifacts of the last of them, where that is another one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub artifacts_of: Option<ExperimentId>,
-    /// The change as the agent has merged it, with what it is made on now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ported: Option<Ported>,
-    /// The seat that an agent works on it in, from 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seat: Option<u32>,
-    /// The incumbent with which the agent was to merge it before its run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub merge_with: Option<CommitId>,
-    /// Fields of a newer program.
-    #[serde(flatten)]
-    pub unknown_fields: Map<String, Value>,
-}
-
-impl OpenExperiment {
-    /// An experiment that begins now on `base`.
-    pub fn new(id: ExperimentId, base: CommitId, started: Timestamp) -> Self {
-        OpenExperiment { id, base, started, ..OpenExperiment::default() }
-    }
-
-    /// Returns whether an agent made a change for it.
-    pub fn is_made(&self) -> bool {
-        self.commit.is_some() || self.draft.is_some() || self.merge_with.is_some()
-    }
-}
-
-/// A change on another base than the one that it was measured on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ported {
-    /// Its new base.
-    pub base: CommitId,
-    /// Its commit.
-    pub commit: CommitId,
-}
-
-/// An attempt that is open.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OpenAttempt {
-    /// The step that it is in.
-    pub phase: Phase,
-    /// The experiment.
-    pub open: OpenExperiment,
-    /// Its runs that were started.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub runs: Vec<OpenRun>,
-}
-
-impl OpenAttempt {
-    /// An attempt without a run.
-    pub fn new(phase: Phase, open: OpenExperiment) -> Self {
-        OpenAttempt { phase, open, runs: Vec::new() }
-    }
-
-    /// The run that its step is about; it is ready where it was never started. While fresh runs decide, it is the one that is
-    /// not over, else the first run.
-    pub fn run(&self) -> OpenRun {
-        let open = self.runs.iter().find(|run| !run.is_first() && run.result.is_none());
-        if let Some(open) = open.filter(|_| self.phase == Phase::Confirming) {
-            return open.clone();
-        }
-        let ready = OpenRun::new(self.role(), 1);
-        self.started(&ready).cloned().unwrap_or(ready)
-    }
-
-    /// Its run of the same role and number, if it was started.
-    pub fn started(&self, run: &OpenRun) -> Option<&OpenRun> {
-        self.runs.iter().find(|known| known.is(run))
-    }
-
-    /// Its first run, if it was started.
-    pub fn first_run(&self) -> Option<&OpenRun> {
-        self.runs.iter().find(|run| run.is_first())
-    }
-
-    /// The results of its further runs that decide, in order.
-    pub fn results(&self) -> Vec<RunResult> {
-        let mut runs: Vec<&OpenRun> = self.runs.iter().filter(|run| run.role != RunRole::Baseline).collect();
-        runs.sort_by_key(|run| run.number);
-        runs.into_iter().filter_map(|run| run.result.as_deref().cloned()).collect()
-    }
-
-    /// The number of fresh runs that it has: a trial's first run counts among them.
-    pub fn fresh_runs(&self) -> u32 {
-        u32::try_from(self.results().len()).unwrap_or(u32::MAX).saturating_add(self.open.trial.is_some().into())
-    }
-
-    fn role(&self) -> RunRole {
-        match (self.phase, &self.open.trial) {
-            (Phase::Checking, _) => RunRole::Check,
-            (_, Some(_)) => RunRole::Trial,
-            _ if self.open.id.is_baseline() => RunRole::Baseline,
-            _ => RunRole::Screen,
-        }
-    }
-}
+use crate::machine::{Attempt, AttemptEntry, Attempts, OpenRun};
+use crate::rules::{Checks, Expenses, History, LadderState, Line, most_calls};
 
 /// `state/progress.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -220,8 +52,8 @@ pub struct Journal {
     #[serde(flatten)]
     pub tree: TreeState,
     /// The open attempts, in the order in which they were opened.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub attempts: Vec<OpenAttempt>,
+    #[serde(default, skip_serializing_if = "Attempts::is_empty")]
+    pub attempts: Attempts,
     /// The highest number that was given to an attempt while several were open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<ExperimentId>,
@@ -248,7 +80,7 @@ struct JournalDocument<'a> {
     #[serde(flatten)]
     journal: &'a Journal,
     phase: Phase,
-    open: Option<&'a OpenExperiment>,
+    open: Option<&'a Attempt>,
 }
 
 impl JournalDocument<'_> {
@@ -288,7 +120,7 @@ impl Journal {
 
     /// Returns whether anybody has made a change in the session, recorded or open.
     pub fn has_change(&self, history: &History) -> bool {
-        history.experiments() > 0 || self.steps().any(|(_, open)| open.is_made())
+        history.experiments() > 0 || self.attempts().any(Attempt::is_made)
     }
 
     /// The user's working tree, if its experiments are made and run there.
@@ -303,60 +135,54 @@ impl Journal {
     }
 
     /// The attempt that was opened first.
-    pub fn first(&self) -> Option<&OpenAttempt> {
-        self.attempts.first()
+    pub fn first(&self) -> Option<&Attempt> {
+        self.attempts().next()
     }
 
     /// The step of the attempt that was opened first.
     pub fn phase(&self) -> Phase {
-        self.first().map_or(Phase::Idle, |first| first.phase)
+        self.first().map_or(Phase::Idle, Attempt::phase)
     }
 
     /// The open attempts, in the order in which they were opened.
-    pub fn open_attempts(&self) -> impl Iterator<Item = &OpenExperiment> {
-        self.attempts.iter().map(|attempt| &attempt.open)
-    }
-
-    /// The open attempts with the step that each is in, in the same order.
-    pub fn steps(&self) -> impl Iterator<Item = (Phase, &OpenExperiment)> {
-        self.attempts.iter().map(|attempt| (attempt.phase, &attempt.open))
+    pub fn attempts(&self) -> impl Iterator<Item = &Attempt> {
+        self.attempts.open.iter().map(|entry| &entry.attempt)
     }
 
     /// The same, to be changed.
-    pub fn steps_mut(&mut self) -> impl Iterator<Item = (&mut Phase, &mut OpenExperiment)> {
-        self.attempts.iter_mut().map(|attempt| (&mut attempt.phase, &mut attempt.open))
+    pub fn attempts_mut(&mut self) -> impl Iterator<Item = &mut Attempt> {
+        self.attempts.open.iter_mut().map(|entry| &mut entry.attempt)
     }
 
-    /// The open attempt of this number, with its step and its runs.
-    pub fn find(&self, id: ExperimentId) -> Option<&OpenAttempt> {
-        self.attempts.iter().find(|attempt| attempt.open.id == id)
+    /// The open attempt of this number with its runs.
+    pub fn find(&self, id: ExperimentId) -> Option<&AttemptEntry> {
+        self.attempts.open.iter().find(|entry| entry.attempt.id() == id)
     }
 
     /// The numbers of the open attempts, in the same order.
     pub fn open_ids(&self) -> Vec<ExperimentId> {
-        self.open_attempts().map(|open| open.id).collect()
+        self.attempts().map(Attempt::id).collect()
     }
 
     /// The attempt that was opened first in the user's working tree at `worktree`, if any is open there.
     pub fn open_in(&self, worktree: &Path) -> Option<ExperimentId> {
-        let first = self.first().filter(|_| self.users_tree() == Some(worktree));
-        first.map(|first| first.open.id)
+        self.first().filter(|_| self.users_tree() == Some(worktree)).map(Attempt::id)
     }
 
     /// The open attempt of this number.
-    pub fn attempt(&self, id: ExperimentId) -> Option<&OpenExperiment> {
-        self.find(id).map(|found| &found.open)
+    pub fn attempt(&self, id: ExperimentId) -> Option<&Attempt> {
+        self.find(id).map(|found| &found.attempt)
     }
 
     /// The same, to be changed.
-    pub fn attempt_mut(&mut self, id: ExperimentId) -> Option<&mut OpenExperiment> {
-        self.steps_mut().map(|(_, open)| open).find(|open| open.id == id)
+    pub fn attempt_mut(&mut self, id: ExperimentId) -> Option<&mut Attempt> {
+        self.attempts_mut().find(|attempt| attempt.id() == id)
     }
 
     /// The experiment that is open, or that a change waits for whose baseline is measured first.
     pub fn next_recorded(&self) -> Option<ExperimentId> {
         let aside = || self.tree.aside().map(|_| ExperimentId::BASELINE.next());
-        self.first().map(|first| first.open.id).or_else(aside)
+        self.first().map(Attempt::id).or_else(aside)
     }
 
     /// The pause after the last iteration.
@@ -365,8 +191,8 @@ impl Journal {
     }
 
     /// The open attempts in this step.
-    pub fn in_phase(&self, phase: Phase) -> impl Iterator<Item = &OpenExperiment> {
-        self.attempts.iter().filter(move |attempt| attempt.phase == phase).map(|attempt| &attempt.open)
+    pub fn in_phase(&self, phase: Phase) -> impl Iterator<Item = &Attempt> {
+        self.attempts().filter(move |attempt| attempt.phase() == phase)
     }
 
     /// Returns whether a change is open, or waits for the baseline.
@@ -386,21 +212,24 @@ impl Journal {
         self.tree_owner().is_one_of_many() && (!self.attempts.is_empty() || !self.line.is_empty())
     }
 
-    /// Enters a step of an attempt, which is opened if it is not. A winner that waits is merged again; one that is to be run
+    /// Enters an attempt at a new step; it is opened if it is not. A winner that waits is merged again; one that is to be run
     /// again is none.
-    pub fn enter(&mut self, phase: Phase, open: OpenExperiment) {
-        match phase {
-            Phase::Waiting => self.line.answered(open.id),
-            Phase::Committing => self.line.left(open.id),
+    pub fn enter(&mut self, attempt: Attempt) {
+        let id = attempt.id();
+        match attempt.phase() {
+            Phase::Waiting => self.line.answered(id),
+            Phase::Committing => self.line.left(id),
             _ => {}
         }
-        let known = self.attempts.iter().position(|attempt| attempt.open.id == open.id);
-        if self.tree_owner().is_one_of_many() || (known.is_none() && !self.attempts.is_empty()) {
-            self.given = self.given.max(Some(open.id));
+        let is_first = self.attempts.open.is_empty();
+        let is_one_of_many = self.tree_owner().is_one_of_many();
+        let known = self.attempts.open.iter_mut().find(|entry| entry.attempt.id() == id);
+        if is_one_of_many || (known.is_none() && !is_first) {
+            self.given = self.given.max(Some(id));
         }
         match known {
-            Some(place) => (self.attempts[place].phase, self.attempts[place].open) = (phase, open),
-            None => self.attempts.push(OpenAttempt::new(phase, open)),
+            Some(entry) => entry.attempt = attempt,
+            None => self.attempts.open.push(AttemptEntry::new(attempt)),
         }
     }
 
@@ -408,19 +237,22 @@ impl Journal {
     /// started.
     pub fn enter_run(&mut self, id: ExperimentId, run: &OpenRun) {
         self.forget_runs(id, |known| known.is(run));
-        let attempt = self.attempts.iter_mut().find(|attempt| attempt.open.id == id);
-        attempt.filter(|_| run.starts > 0).into_iter().for_each(|attempt| attempt.runs.push(run.clone()));
+        let entry = self.entry_mut(id).filter(|_| run.starts > 0);
+        entry.into_iter().for_each(|entry| entry.runs.push(run.clone()));
     }
 
     /// Removes runs of an open attempt.
     pub fn forget_runs(&mut self, id: ExperimentId, which: impl Fn(&OpenRun) -> bool) {
-        let attempt = self.attempts.iter_mut().find(|attempt| attempt.open.id == id);
-        attempt.into_iter().for_each(|attempt| attempt.runs.retain(|run| !which(run)));
+        self.entry_mut(id).into_iter().for_each(|entry| entry.runs.retain(|run| !which(run)));
+    }
+
+    fn entry_mut(&mut self, id: ExperimentId) -> Option<&mut AttemptEntry> {
+        self.attempts.open.iter_mut().find(|entry| entry.attempt.id() == id)
     }
 
     /// The number of the next attempt, at least `next`: no attempt that is open has it.
     pub fn allocate(&mut self, next: ExperimentId) -> ExperimentId {
-        let given = self.open_attempts().map(|open| open.id).chain(self.given);
+        let given = self.attempts().map(Attempt::id).chain(self.given);
         let id = given.map(ExperimentId::next).fold(next, Ord::max);
         self.expenses.allot(id, self.presence.is_by_hand());
         id
@@ -433,10 +265,10 @@ impl Journal {
     }
 
     /// Closes an attempt, which is no winner then. Returns it as it was.
-    pub fn close(&mut self, id: ExperimentId) -> Option<OpenAttempt> {
+    pub fn close(&mut self, id: ExperimentId) -> Option<AttemptEntry> {
         self.line.left(id);
-        let place = self.attempts.iter().position(|attempt| attempt.open.id == id);
-        let closed = place.map(|place| self.attempts.remove(place));
+        let place = self.attempts.open.iter().position(|entry| entry.attempt.id() == id);
+        let closed = place.map(|place| self.attempts.open.remove(place));
         // A trial may have had a number that no record has.
         if self.attempts.is_empty() && !self.tree_owner().is_one_of_many() {
             self.given = None;
@@ -470,17 +302,29 @@ impl Journal {
     fn written(&mut self, now: Timestamp) -> JournalDocument<'_> {
         self.version = JOURNAL_VERSION;
         self.presence.show(now);
-        JournalDocument { phase: self.phase(), open: self.first().map(|first| &first.open), journal: self }
+        JournalDocument { phase: self.phase(), open: self.first(), journal: self }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::rules::Car;
+    use serde_json::json;
 
-    fn open(id: u32) -> OpenExperiment {
-        OpenExperiment::new(id.into(), CommitId::new("a".repeat(40)), Timestamp::UNIX_EPOCH)
+    use super::*;
+    use crate::domain::{CommitId, RunRole};
+    use crate::machine::{Draft, Head, Made};
+    use crate::rules::{Car, sample};
+
+    fn head(id: u32) -> Head {
+        Head::new(id.into(), CommitId::new("a".repeat(40)), Timestamp::UNIX_EPOCH)
+    }
+
+    fn made(id: u32) -> Made {
+        Made { head: head(id), commit: CommitId::new("b".repeat(40)), ..Made::default() }
+    }
+
+    fn draft(id: u32) -> Draft {
+        Draft::new(made(id), sample::record(json!({"id": id, "value": "1.0"})))
     }
 
     #[test]
@@ -488,8 +332,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (state, now) = (folder.path(), Timestamp::UNIX_EPOCH);
         let mut journal = Journal::new(state, now);
-        journal.enter(Phase::Running, open(3));
-        journal.enter(Phase::Proposing, open(4));
+        journal.enter(Attempt::Run(made(3)));
+        journal.enter(Attempt::Call(head(4)));
         journal.write(state, now).unwrap();
         let mut value: Value = read_json(&state.join(PROGRESS)).unwrap().unwrap();
         assert_eq!(
@@ -514,12 +358,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (state, now) = (folder.path(), Timestamp::UNIX_EPOCH);
         let mut journal = Journal::new(state, now);
-        journal.enter(Phase::Guarding, open(3));
+        journal.enter(Attempt::Guard(draft(3)));
         journal.write(state, now).unwrap();
         let value: Value = read_json(&state.join(PROGRESS)).unwrap().unwrap();
         assert_eq!((&value["phase"], &value["open"]["id"]), (&"guarding".into(), &3.into()));
         let read = Journal::read(state).unwrap().unwrap();
-        assert_eq!((read.phase(), read.open_attempts().count()), (Phase::Guarding, 1));
+        assert_eq!((read.phase(), read.attempts().count()), (Phase::Guarding, 1));
         assert!(read.unknown_fields.is_empty(), "{:?}", read.unknown_fields);
     }
 
@@ -528,9 +372,9 @@ mod tests {
         let mut journal = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
         let first = OpenRun { starts: 2, metric_file: Some("7".into()), ..OpenRun::new(RunRole::Screen, 1) };
         let further = OpenRun { starts: 1, ..OpenRun::new(RunRole::Screen, 2) };
-        journal.enter(Phase::Running, open(3));
+        journal.enter(Attempt::Run(made(3)));
         [&first, &further, &OpenRun::new(RunRole::Screen, 3)].iter().for_each(|run| journal.enter_run(3.into(), run));
-        journal.enter(Phase::Guarding, open(3));
+        journal.enter(Attempt::Guard(draft(3)));
         let left = journal.find(3.into()).unwrap();
         assert_eq!((&left.runs, left.run()), (&vec![first.clone(), further.clone()], first.clone()));
         journal.enter_run(3.into(), &OpenRun::new(RunRole::Screen, 1));
@@ -540,14 +384,14 @@ mod tests {
     #[test]
     fn a_winner_is_in_the_line_until_it_is_run_again_or_closed() {
         let mut journal = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
-        for (id, phase) in [(3, Phase::Committing), (4, Phase::Waiting)] {
-            journal.enter(Phase::Waiting, open(id));
+        for (id, next) in [(3, Attempt::Ready(made(3))), (4, Attempt::Winner(draft(4)))] {
+            journal.enter(Attempt::Winner(draft(id)));
             journal.line.won(Car::new(id.into(), ExperimentId::BASELINE, "1".parse().unwrap(), 1.0));
-            journal.enter(phase, open(id));
+            journal.enter(next);
         }
         let winners = |journal: &Journal| journal.line.cars().map(|car| car.id).collect::<Vec<_>>();
         assert_eq!(winners(&journal), [4.into()]);
-        assert_eq!(journal.close(4.into()).map(|closed| closed.open.id), Some(4.into()));
+        assert_eq!(journal.close(4.into()).map(|closed| closed.attempt.id()), Some(4.into()));
         assert_eq!((winners(&journal), journal.close(4.into())), (vec![], None));
     }
 
@@ -555,8 +399,8 @@ mod tests {
     fn a_number_is_given_once_unless_it_is_given_up() {
         let mut journal = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
         assert_eq!(journal.allocate(3.into()), 3.into());
-        journal.enter(Phase::Running, open(3));
-        journal.enter(Phase::Proposing, open(4));
+        journal.enter(Attempt::Run(made(3)));
+        journal.enter(Attempt::Call(head(4)));
         assert_eq!((journal.allocate(3.into()), journal.next_recorded()), (5.into(), Some(3.into())));
         journal.close(4.into());
         assert_eq!(journal.allocate(3.into()), 5.into(), "a closed attempt may have a record");

@@ -20,6 +20,7 @@ use super::lines::RepairedLines;
 use super::{Journal, Owner, OwnerLock, SessionFolder, StateError, lines, user_folder};
 use crate::domain::{ExperimentId, FORMAT_VERSION, Message, Phase, StopWhen, Tag};
 use crate::fs::{create_folder, failed, read_at_most};
+use crate::machine::Attempt;
 
 /// The file of the key in the user's folder, and its length in bytes.
 const KEY: &str = "key";
@@ -420,18 +421,19 @@ impl Journal {
 
     fn stopping_beside(&self) -> StoppingBeside {
         let mut stopping = StoppingBeside { stay_ready: self.is_on_cluster(), ..StoppingBeside::default() };
-        for (phase, open) in self.steps() {
-            match phase {
-                _ if open.trial.is_some() => stopping.train = true,
-                Phase::Proposing | Phase::Committing => stopping.proposals.push(open.id),
-                Phase::Waiting => stopping.winners.push(open.id),
+        for attempt in self.attempts() {
+            let id = attempt.id();
+            match attempt.phase() {
+                _ if attempt.trial().is_some() => stopping.train = true,
+                Phase::Proposing | Phase::Committing => stopping.proposals.push(id),
+                Phase::Waiting => stopping.winners.push(id),
                 Phase::Running
                 | Phase::Guarding
                 | Phase::Confirming
                 | Phase::Reviewing
                 | Phase::Recording
                 | Phase::Settling => {
-                    stopping.runs.push(open.id);
+                    stopping.runs.push(id);
                 }
                 Phase::Idle | Phase::Checking => {}
             }
@@ -445,8 +447,8 @@ impl Journal {
         if self.tree.aside().is_some() {
             return vec![ExperimentId::BASELINE.next()];
         }
-        let open = self.steps().filter(|(phase, _)| *phase != Phase::Checking);
-        open.map(|(_, open)| open.id).collect()
+        let open = self.attempts().filter(|attempt| !matches!(attempt, Attempt::Rerun(_)));
+        open.map(Attempt::id).collect()
     }
 }
 
@@ -458,8 +460,9 @@ mod tests {
 
     use super::*;
     use crate::domain::{CommitId, Layout};
-    use crate::rules::Trial;
-    use crate::state::{Aside, OpenExperiment};
+    use crate::machine::{Draft, Head, Made, Origin};
+    use crate::rules::{Trial, sample};
+    use crate::state::Aside;
 
     fn file(folder: &Path) -> MessageFile {
         let tag: Tag = "t".parse().unwrap();
@@ -519,18 +522,24 @@ mod tests {
         assert_eq!(folder.stopping(), None);
     }
 
-    fn journal(open: &[(Phase, u32)]) -> Journal {
+    fn head(id: u32) -> Head {
+        Head::new(id.into(), CommitId::new("a".repeat(40)), Timestamp::UNIX_EPOCH)
+    }
+
+    fn draft(head: Head) -> Draft {
+        Draft::new(Made { head, ..Made::default() }, sample::record(serde_json::json!({"value": "1.0"})))
+    }
+
+    fn journal(open: Vec<Attempt>) -> Journal {
         let mut journal = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
-        for (phase, id) in open {
-            let base = CommitId::new("a".repeat(40));
-            journal.enter(*phase, OpenExperiment::new((*id).into(), base, Timestamp::UNIX_EPOCH));
-        }
+        open.into_iter().for_each(|attempt| journal.enter(attempt));
         journal
     }
 
     #[test]
     fn in_place_the_loop_stops_after_what_is_open_or_waits_for_the_baseline() {
-        let mut journal = journal(&[(Phase::Running, 3), (Phase::Checking, 4)]);
+        let made = |id| Made { head: head(id), ..Made::default() };
+        let mut journal = journal(vec![Attempt::Run(made(3)), Attempt::Rerun(made(4))]);
         assert_eq!(journal.stopping(), Stopping::After(vec![3.into()]));
         journal.tree.set_aside(Aside {
             commit: CommitId::new("b".repeat(40)),
@@ -544,8 +553,12 @@ mod tests {
 
     #[test]
     fn with_slots_each_step_ends_in_its_way() {
-        let open = [(Phase::Proposing, 3), (Phase::Committing, 4), (Phase::Waiting, 5), (Phase::Guarding, 6)];
-        let mut journal = Journal { layout: Some(Layout::of(2)), ..journal(&open) };
+        let open = |guarded: Head| {
+            let ready = Attempt::Ready(Made { head: head(4), ..Made::default() });
+            let open =
+                vec![Attempt::Call(head(3)), ready, Attempt::Winner(draft(head(5))), Attempt::Guard(draft(guarded))];
+            Journal { layout: Some(Layout::of(2)), ..journal(open) }
+        };
         let steps = StoppingBeside {
             runs: vec![6.into()],
             proposals: vec![3.into(), 4.into()],
@@ -553,8 +566,9 @@ mod tests {
             winners: vec![5.into()],
             train: false,
         };
-        assert_eq!(journal.stopping(), Stopping::Beside(steps.clone()));
-        journal.attempts[3].open.trial = Some(Trial::Afresh(5.into()));
+        assert_eq!(open(head(6)).stopping(), Stopping::Beside(steps.clone()));
+        let origin = Origin::Trial { trial: Trial::Afresh(5.into()), chain: Vec::new() };
+        let journal = open(Head { origin, ..head(6) });
         assert_eq!(journal.stopping(), Stopping::Beside(StoppingBeside { runs: Vec::new(), train: true, ..steps }));
     }
 }

@@ -21,13 +21,13 @@ mod turns;
 mod user_folder;
 
 pub use artifacts::{BeforeRun, Matching, SetAside, TakenArtifacts, artifacts_aside, forget_artifacts_of};
-pub use attempts::{Aside, MOST_EVICTIONS, OpenRun, TreeState};
+pub use attempts::{Aside, TreeState};
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
 pub use escalations::{EscalationFiles, Escalations};
 pub use folder::{
     CARRIED, Owner, OwnerLock, PROTECTED, SESSIONS_FOLDER, STATE_FILES, SessionFolder, UNTRACKED, lock_all, refuse_held,
 };
-pub use journal::{Journal, OpenAttempt, OpenExperiment, Ported};
+pub use journal::Journal;
 pub use json::{
     PROGRESS, SEE_DOCTOR, StateError, json_text, read_json, write_json, write_json_after, write_json_unsynced,
 };

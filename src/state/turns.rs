@@ -6,8 +6,9 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Aside, Journal, MessageMarks, OpenExperiment, OpenOutage, Sleep};
+use super::{Aside, Journal, MessageMarks, OpenOutage, Sleep};
 use crate::domain::{Cadence, CommitId, Contract, ExperimentId, LastCall, Message, Spent, StopReason, Usage};
+use crate::machine::Attempt;
 use crate::rules::{History, Night, SessionDriver, SoFar, StopFacts, stop_before_next};
 
 /// The pause before a call of the agent.
@@ -147,7 +148,7 @@ impl Journal {
 
     /// Returns whether the agent may be called to rework a change that is open.
     pub fn has_change_to_rework(&self) -> bool {
-        self.pauses.outage().is_none() && self.open_attempts().any(OpenExperiment::is_made)
+        self.pauses.outage().is_none() && self.attempts().any(Attempt::is_made)
     }
 
     /// Gives the change that was set aside for the baseline and counts it as a call, as it becomes an experiment.

@@ -226,10 +226,12 @@ fn slots_and_seats_are_told_also_of_a_session_in_place() {
         open.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         serde_json::json!({"phase": phase, "open": open})
     };
+    let body = repo.git(["for-each-ref", "--format=%(contents:body)", "refs/autoresearch/t/00000"]);
+    let record: Value = serde_json::from_str(body.trim()).unwrap();
     journal["attempts"] = serde_json::json!([
-        open(1, "waiting", serde_json::json!({"slot": 1})),
+        open(1, "waiting", serde_json::json!({"slot": 1, "draft": record})),
         open(2, "running", serde_json::json!({"slot": 1, "neighbours": [1]})),
-        open(3, "proposing", serde_json::json!({"seat": 0})),
+        open(3, "proposing", serde_json::json!({"seat": 0, "merge_with": base.trim()})),
         open(4, "committing", serde_json::json!({})),
     ]);
     journal["given"] = 4.into();

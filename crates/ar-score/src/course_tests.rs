@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use ar_core::domain::{COMPOSITE, Composite, Contract, DiffStat, Direction, Form, Metrics, Outcome, Record};
 use ar_core::rules::{
-    ArtifactPoint, History, Measured, artifact_course, artifact_metric, decided_novelty, ended_by_course, judge,
+    ArtifactPoint, History, Measurement, artifact_course, artifact_metric, decided_novelty, ended_by_course, judge,
 };
 
 /// A session of research that nobody but this file runs.
@@ -87,7 +87,7 @@ impl Session {
         let numbers: BTreeMap<String, f64> = axes.filter_map(|(name, value)| Some((name, value?))).collect();
         let metrics: Metrics = serde_json::from_value(json!(numbers)).unwrap();
         let id = self.history.next_id();
-        let measured = Measured { value: score.composite.clone(), metrics, ..Measured::default() };
+        let measured = Measurement { value: score.composite.clone(), metrics, ..Measurement::default() };
         let (verdict, _) =
             judge(&self.contract, (&self.history, self.history.records()), id, DiffStat::default(), &measured);
         let (value, raw) = score.composite.as_ref().map(|number| (number.value, number.raw.clone())).unzip();

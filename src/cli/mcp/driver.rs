@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use autoresearch::domain::{Clock, ExperimentId, Phase};
 use autoresearch::git::Repo;
 use autoresearch::report::SessionStatus;
-use autoresearch::rules::{MAX_FRESH, OpenStatus, SessionDriver};
+use autoresearch::rules::{AttemptStatus, MAX_FRESH, SessionDriver};
 use autoresearch::session::{SessionError, StatusWatcher, choose_session, inspect_sessions};
 
 use super::server::{Failure, command, not_started, said};
@@ -383,7 +383,7 @@ fn is_ending(status: &SessionStatus) -> bool {
     status.owner.is_some() && status.driver == Some(SessionDriver::Hand) && status.attempts.is_empty()
 }
 
-fn phase_text(open: &OpenStatus) -> String {
+fn phase_text(open: &AttemptStatus) -> String {
     if open.id.is_baseline() {
         return "baseline".into();
     }
@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn each_step_has_words_and_the_next_fresh_run_is_counted() {
-        let open = |id: u32, phase, fresh| OpenStatus {
+        let open = |id: u32, phase, fresh| AttemptStatus {
             id: id.into(),
             phase,
             fresh,

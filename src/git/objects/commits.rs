@@ -143,7 +143,7 @@ impl Objects {
         message: &str,
         may_sign: bool,
     ) -> Result<ObjectId> {
-        let commit = self.commit_of(tree, parents, message)?;
+        let commit = self.build_commit(tree, parents, message)?;
         let commit = if may_sign { self.signed(commit)? } else { commit };
         self.write(&commit, "writing a commit")
     }
@@ -156,12 +156,12 @@ impl Objects {
         message: &str,
         header: Option<Header<'_>>,
     ) -> Result<ObjectId> {
-        let mut commit = self.commit_of(tree, parents, message)?;
+        let mut commit = self.build_commit(tree, parents, message)?;
         commit.extra_headers.extend(header.map(|header| (header.name.into(), header.value.into())));
         self.write(&commit, "writing a commit")
     }
 
-    fn commit_of(&self, tree: ObjectId, parents: Vec<ObjectId>, message: &str) -> Result<gix::objs::Commit> {
+    fn build_commit(&self, tree: ObjectId, parents: Vec<ObjectId>, message: &str) -> Result<gix::objs::Commit> {
         let Identity { author, committer } = identity(&self.gix)?;
         let (parents, message) = (parents.into(), with_line_end(message).into());
         Ok(gix::objs::Commit { tree, parents, author, committer, encoding: None, message, extra_headers: Vec::new() })

@@ -10,7 +10,7 @@ use jiff::Zoned;
 
 use super::during_call::{CallCut, RunLogBefore, own_training, wait_for_agent};
 use super::left_over::restore_after;
-use super::lifecycle::Attempt;
+use super::lifecycle::{next_rework, save_unfinished};
 use super::running::DELETIONS;
 use super::searching::search;
 use crate::agent::{
@@ -18,11 +18,12 @@ use crate::agent::{
 };
 use crate::crash;
 use crate::domain::{
-    Actor, CommitId, Event, ExperimentId, LastCall, Message, Notice, Outage, OutageKind, Phase, Record, Refusal, Role,
-    Usage, span_text,
+    Actor, CommitId, Event, ExperimentId, LastCall, Message, Notice, Outage, OutageKind, Record, Refusal, Role, Usage,
+    span_text,
 };
 use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
+use crate::machine::{Attempt, Draft, Head};
 use crate::rules::{CallEnd, ReworkCall, Silence, described, idle_limits, outage, priced, question, refused};
 use crate::session::errors::SessionError;
 use crate::session::files::{PROGRAM, own_path, read_program, refuse_spoilt, remove_file};
@@ -31,7 +32,7 @@ use crate::session::store::{
 };
 use crate::session::tree::{Workspace, copied_log, remove_call_git};
 use crate::session::wait::{Exited, SessionContext, WaitEnd};
-use crate::state::{Journal, OpenExperiment, SessionFolder};
+use crate::state::{Journal, SessionFolder};
 
 /// The result of a finished call.
 pub(crate) struct CallWork {
@@ -57,10 +58,10 @@ pub(crate) struct CallWork {
 
 impl CallWork {
     /// Adds the time, usage and proposal of a further call to an open experiment, and marks the call's messages as delivered.
-    pub(crate) fn add_to(&self, open: &mut OpenExperiment, store: &mut Store) {
+    pub(crate) fn add_to(&self, head: &mut Head, store: &mut Store) {
         store.journal.messages.deliver(&self.words);
-        open.agent = open.agent.take().map(|agent| agent.with(self.exit.seconds, self.usage.clone()));
-        add_said(&mut open.proposal, self.proposal.more());
+        head.agent = head.agent.take().map(|agent| agent.with(self.exit.seconds, self.usage.clone()));
+        add_said(&mut head.proposal, self.proposal.more());
     }
 }
 
@@ -92,8 +93,10 @@ struct CallParts<'a> {
 
 /// A call of the agent for an attempt.
 pub(crate) struct Calling<'a> {
-    pub(crate) attempt: &'a Attempt,
+    pub(crate) head: &'a Head,
     pub(crate) files: AgentCommand,
+    /// The version that the agent is to rework, if the call is for that.
+    reworked: Option<&'a Draft>,
     /// The merge that the agent is to make, if the call is for one.
     merging: Option<MergeRequest>,
     pub(crate) purpose: Purpose,
@@ -111,19 +114,36 @@ pub(crate) enum Purpose {
 }
 
 impl<'a> Calling<'a> {
-    /// A call for this attempt.
-    pub(crate) fn of(
-        attempt: &'a Attempt,
-        store: &mut Store,
-        merging: Option<MergeRequest>,
-    ) -> Result<Self, SessionError> {
-        let files = AgentCommand { folder: store.folder.create_run(attempt.open.id)? };
-        Ok(Calling { attempt, files, merging, purpose: Purpose::Change })
+    /// A call for the change of this attempt.
+    pub(crate) fn of(head: &'a Head, store: &mut Store) -> Result<Self, SessionError> {
+        let files = AgentCommand { folder: store.folder.create_run(head.id)? };
+        Ok(Calling { head, files, reworked: None, merging: None, purpose: Purpose::Change })
+    }
+
+    /// A call for the next version of a change.
+    pub(crate) fn to_rework(draft: &'a Draft, store: &mut Store) -> Result<Self, SessionError> {
+        Ok(Calling { reworked: Some(draft), ..Calling::of(&draft.made.head, store)? })
+    }
+
+    /// A call for a merge.
+    pub(crate) fn to_merge(head: &'a Head, store: &mut Store, merging: MergeRequest) -> Result<Self, SessionError> {
+        Ok(Calling { merging: Some(merging), ..Calling::of(head, store)? })
     }
 
     /// A call for text, with an attempt that comes to nothing.
-    pub(crate) fn for_text(attempt: &'a Attempt, store: &mut Store, purpose: Purpose) -> Result<Self, SessionError> {
-        Ok(Calling { purpose, ..Calling::of(attempt, store, None)? })
+    pub(crate) fn for_text(head: &'a Head, store: &mut Store, purpose: Purpose) -> Result<Self, SessionError> {
+        Ok(Calling { purpose, ..Calling::of(head, store)? })
+    }
+
+    /// The record of the version that the agent is to rework.
+    fn version(&self) -> Option<&'a Record> {
+        self.reworked.map(|draft| &*draft.record)
+    }
+
+    /// Saves what the agent left unfinished. An attempt without a change comes to nothing with that.
+    pub(crate) fn save_unfinished(&self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
+        let closes = self.reworked.is_none() && self.merging.is_none();
+        save_unfinished((self.head, self.version(), closes), workspace, store)
     }
 
     /// Calls the agent for the attempt and reads what it left. `None` after an outage, which the journal then contains.
@@ -138,20 +158,20 @@ impl<'a> Calling<'a> {
             Ok(found) => found,
             Err(ending) => {
                 if !matches!(ending, WaitEnd::Detached) {
-                    self.attempt.save_unfinished(workspace, &mut shared.store())?;
+                    self.save_unfinished(workspace, &mut shared.store())?;
                 }
                 return Ok(ending);
             }
         };
         let log_from = fs::metadata(self.files.log()).map_or(0, |meta| meta.len());
         let commits_from = workspace.repo.refs.head_log_size();
-        let memories = shared.store().recall(self.attempt.open.id);
+        let memories = shared.store().recall(self.head.id);
         // A word of the user's is for whoever makes the change.
         let words = match self.purpose {
             Purpose::Change => {
                 let store = &mut *shared.store();
                 receive_messages(store);
-                store.messages.claim(self.attempt.open.id, &store.journal)
+                store.messages.claim(self.head.id, &store.journal)
             }
             Purpose::Summary | Purpose::Proposal(_) => Vec::new(),
         };
@@ -162,15 +182,15 @@ impl<'a> Calling<'a> {
         crash::point("proposing.agent_over");
         let (mut rows, mut commits) = (0, None);
         if ended.is_over() {
-            rows = restore_after(shared, self.attempt.open.id, AGENT).await?;
+            rows = restore_after(shared, self.head.id, AGENT).await?;
             let store = &mut *shared.store();
-            store.folder.create_run(self.attempt.open.id)?;
-            if workspace.owner.is_disposable() && !workspace.check_out_again(store, &self.attempt.open.base)? {
+            store.folder.create_run(self.head.id)?;
+            if workspace.owner.is_disposable() && !workspace.check_out_again(store, &self.head.base)? {
                 // Its work is lost with its tree.
                 ended = WaitEnd::Lost;
             }
             workspace.restore_untracked(store)?;
-            commits = workspace.take_over_call(store, &self.attempt.open.base, &self.files.folder)?;
+            commits = workspace.take_over_call(store, &self.head.base, &self.files.folder)?;
         }
         let commits = commits.unwrap_or_else(|| workspace.repo.refs.commits_logged(commits_from));
         let before = BeforeCall { log_from, commits, rows, is_capped, cut, rewrote_log, memories, words };
@@ -185,8 +205,8 @@ impl<'a> Calling<'a> {
 
     /// Runs the search commands for a new experiment, if its directive asks for that. Returns their findings.
     async fn search(&self, shared: &SessionContext<'_>) -> Result<WaitEnd<Rc<[SearchFinding]>>, SessionError> {
-        let is_new = self.purpose == Purpose::Change && self.merging.is_none() && self.attempt.open.draft.is_none();
-        if is_new { search(shared, self.attempt.open.id).await } else { Ok(WaitEnd::Done(Rc::from([]))) }
+        let is_new = self.purpose == Purpose::Change && self.merging.is_none() && self.reworked.is_none();
+        if is_new { search(shared, self.head.id).await } else { Ok(WaitEnd::Done(Rc::from([]))) }
     }
 
     /// Reads what a call left, and puts it away if the call came to nothing.
@@ -197,7 +217,7 @@ impl<'a> Calling<'a> {
         ended: WaitEnd<Exited>,
         before: BeforeCall,
     ) -> Result<WaitEnd<Option<Box<CallWork>>>, SessionError> {
-        let (attempt, log) = (self.attempt, self.files.log());
+        let (id, log) = (self.head.id, self.files.log());
         let BeforeCall { log_from, commits, rows, is_capped, cut, rewrote_log, memories, words: told } = before;
         let mut exit = match ended {
             WaitEnd::Done(Err(ExecError::Command { detail, .. } | ExecError::NoWall { detail, .. })) => {
@@ -207,12 +227,12 @@ impl<'a> Calling<'a> {
             WaitEnd::Done(exit) => exit?,
             WaitEnd::Interrupted => {
                 spend(store, agent::read_answer(&log, log_from).usage);
-                attempt.save_unfinished(workspace, store)?;
+                self.save_unfinished(workspace, store)?;
                 return Ok(WaitEnd::Interrupted);
             }
             WaitEnd::Detached => return Ok(WaitEnd::Detached),
             WaitEnd::Lost => {
-                attempt.save_unfinished(workspace, store)?;
+                self.save_unfinished(workspace, store)?;
                 return Ok(WaitEnd::Lost);
             }
         };
@@ -220,7 +240,7 @@ impl<'a> Calling<'a> {
         let Answer { refusal, usage, text, words: streamed, rounds_are_up, .. } = agent::read_answer(&log, log_from);
         if cut == Some(CallCut::Lingering) {
             let why = "it printed its result 30 s ago and did not exit".to_owned();
-            store.note(Notice::CallEnded { id: attempt.open.id, why });
+            store.note(Notice::CallEnded { id, why });
         }
         let ended_for =
             ended_for(&exit, cut == Some(CallCut::Rounds) || rounds_are_up, store.contract.caps.agent_rounds);
@@ -237,17 +257,17 @@ impl<'a> Calling<'a> {
             return Ok(WaitEnd::Done(None));
         }
         if let Some(over) = store.journal.agent_answered(store.contract.cadence.is_some()) {
-            store.note(Event::OutageOver { id: attempt.open.id, seconds: over.seconds });
+            store.note(Event::OutageOver { id, seconds: over.seconds });
             close_escalation(store, "the agent is back");
         }
         if self.purpose == Purpose::Change {
             let Store { journal, history, contract, .. } = store;
             let training = || own_training(history, &contract.metric.name, rewrote_log, (&log, log_from));
             if let Some((signs, run)) = journal.calls.note_training(training) {
-                store.note(Notice::AgentTrains { id: attempt.open.id, signs, call: exit.seconds, run });
+                store.note(Notice::AgentTrains { id, signs, call: exit.seconds, run });
             }
         }
-        let commits = workspace.look_after_commits(store, &attempt.open, commits)?;
+        let commits = workspace.look_after_commits(store, &self.head.base, self.version(), commits)?;
         // Only the agent's own words count, not the rest of a stream.
         let speech = match text {
             Some(text) => text,
@@ -274,14 +294,14 @@ impl<'a> Calling<'a> {
             });
         }
         if let Some(why) = ended_for {
-            store.note(Notice::CallEnded { id: attempt.open.id, why });
+            store.note(Notice::CallEnded { id, why });
             exit.timed_out = false;
         }
         if let Some(error) = &proposal.error {
             store.note(Notice::Ignored { path, error: error.clone() });
         }
         // Ideas are worth keeping even if the change is not.
-        store.add_ideas(attempt.open.id, &proposal.ideas)?;
+        store.add_ideas(id, &proposal.ideas)?;
         let described = described(&speech);
         let work = CallWork { exit, cut_short, usage, proposal, speech, said, described, memories, words: told };
         Ok(WaitEnd::Done(Some(Box::new(work))))
@@ -304,7 +324,7 @@ impl<'a> Calling<'a> {
         let of = |end| refusal.and_then(|refusal| refused(refusal, end, &now)).or_else(|| outage(words, end, &now));
         let Some(found) = of(end) else { return Ok(None) };
         // Only now is the working tree worth a look.
-        let changed = workspace.has_worked(store, &self.attempt.open)?;
+        let changed = workspace.has_worked(store, &self.head.base, self.version())?;
         Ok(if changed { of(CallEnd { changed, ..end }) } else { Some(found) })
     }
 
@@ -317,7 +337,7 @@ impl<'a> Calling<'a> {
         seconds: f64,
     ) -> Result<(), SessionError> {
         store.journal.pauses.enter_outage(outage, store.contract.agent.clone(), seconds);
-        self.attempt.save_unfinished(workspace, store)
+        self.save_unfinished(workspace, store)
     }
 
     /// Calls the agent and waits for it. Returns also why it was ended, if it was, and whether the loop has less time left
@@ -329,7 +349,7 @@ impl<'a> Calling<'a> {
         told: CallParts<'_>,
         log_from: u64,
     ) -> Result<((WaitEnd<Exited>, Option<CallCut>), bool), SessionError> {
-        shared.emit(Event::AgentStarted { id: self.attempt.open.id })?;
+        shared.emit(Event::AgentStarted { id: self.head.id })?;
         let left = shared.times.end(&shared.store()).map(|end| end.left);
         let (mut job, is_capped) = self.start(workspace, &mut shared.store(), &shared.local, left, told)?;
         let rounds = shared.store().contract.caps.agent_rounds;
@@ -346,7 +366,7 @@ impl<'a> Calling<'a> {
         left: Option<Duration>,
         CallParts { memories, words, found, asked_again }: CallParts<'_>,
     ) -> Result<(Running, bool), SessionError> {
-        let (id, files) = (self.attempt.open.id, &self.files);
+        let (id, files) = (self.head.id, &self.files);
         let contract = store.contract.clone();
         let Some(mut command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
         if let Some(rounds) = contract.caps.agent_rounds {
@@ -360,7 +380,7 @@ impl<'a> Calling<'a> {
             copy_rows(store, &root)?;
         }
         let others = others(store, id);
-        let task = FurtherCall::of(self.attempt, &store.folder);
+        let task = self.reworked.and_then(|draft| FurtherCall::of(draft, &store.folder));
         let failed_log = last_failed_log(&store.folder, &store.history);
         let Journal { ladder, calls, .. } = &store.journal;
         let proposals = if task.is_none() && self.merging.is_none() { ladder.proposals() } else { &[] };
@@ -371,7 +391,7 @@ impl<'a> Calling<'a> {
             idle_calls: calls.idle(),
             last_call: calls.last(),
             memories,
-            directive: ladder.directive_in(&contract, self.attempt.open.seat),
+            directive: ladder.directive_in(&contract, self.head.seat),
             found,
             asked_again,
             reworked: task.as_ref().map(FurtherCall::told),
@@ -393,7 +413,7 @@ impl<'a> Calling<'a> {
         let mut env = agent::variables(
             &contract,
             id,
-            self.attempt.open.base.as_str(),
+            self.head.base.as_str(),
             &store.folder.state(),
             files,
             baseline.as_ref(),
@@ -439,25 +459,23 @@ impl<'a> Calling<'a> {
     }
 }
 
-/// The reason for a further call for an experiment, with the draft and log to show.
-struct FurtherCall {
-    draft: Record,
+/// The reason for a further call for an experiment, with the record and log to show.
+struct FurtherCall<'a> {
+    draft: &'a Record,
     rework: ReworkCall,
     log: String,
 }
 
-impl FurtherCall {
-    /// The task of a rework; `None` for a new experiment.
-    fn of(attempt: &Attempt, folder: &SessionFolder) -> Option<FurtherCall> {
-        let draft = attempt.open.draft.clone()?;
-        let rework = attempt.next_rework(&draft)?;
-        let log = end_of_log(folder, &draft);
-        Some(FurtherCall { draft: *draft, rework, log })
+impl<'a> FurtherCall<'a> {
+    /// The task of a rework.
+    fn of(draft: &'a Draft, folder: &SessionFolder) -> Option<FurtherCall<'a>> {
+        let rework = next_rework(draft)?;
+        Some(FurtherCall { draft: &draft.record, rework, log: end_of_log(folder, &draft.record) })
     }
 
     /// The same for the prompt.
     fn told(&self) -> ReworkedExperiment<'_> {
-        ReworkedExperiment { draft: &self.draft, rework: self.rework, log: &self.log }
+        ReworkedExperiment { draft: self.draft, rework: self.rework, log: &self.log }
     }
 }
 
@@ -507,19 +525,24 @@ fn copy_rows(store: &Store, root: &Path) -> Result<(), SessionError> {
 
 /// The experiments that are open beside this one, for the agent to know.
 fn others(store: &Store, id: ExperimentId) -> Vec<Other> {
-    let is_other = |open: &OpenExperiment| open.id != id && open.trial.is_none();
     // An interrupted call has nothing to report until it is retried.
-    let others = store.journal.steps().filter(|(_, open)| is_other(open) && (open.is_made() || open.seat.is_some()));
-    let now = store.now();
-    let told = |(phase, open): (Phase, &OpenExperiment)| Other {
-        id: open.id,
-        description: open.description.clone(),
-        direction: open.direction.clone(),
-        phase,
-        slot: open.beside.slot,
-        lasted: now.duration_since(open.started).try_into().unwrap_or_default(),
+    let is_told = |other: &&Attempt| {
+        let head = other.head();
+        head.id != id && head.trial().is_none() && (other.is_made() || head.seat.is_some())
     };
-    others.map(told).collect()
+    let now = store.now();
+    let told = |other: &Attempt| {
+        let head = other.head();
+        Other {
+            id: head.id,
+            description: head.description.clone(),
+            direction: head.direction.clone(),
+            phase: other.phase(),
+            slot: head.beside.slot,
+            lasted: now.duration_since(head.started).try_into().unwrap_or_default(),
+        }
+    };
+    store.journal.attempts().filter(is_told).map(told).collect()
 }
 
 /// The cap that ended a call before its time limit, in words; `rounds` are those that it may take.

@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use super::left_over::{await_files, restore_after};
-use super::lifecycle::{Attempt, Attempted, Stage};
+use super::lifecycle::{Attempted, MeasuredChange, RunningChange, Stage, roll_back, roll_back_version};
 use super::measuring::metric_file_of;
+use super::running::is_tree_lost;
 use crate::domain::{
     Actor, CommitId, Event, ExperimentId, Failure, FailureClass, Fingerprint, GuardRun, Notice, Outcome, Phase, Record,
     bytes_text,
@@ -13,7 +14,8 @@ use crate::domain::{
 use crate::exec::{ExecError, Executor, Exit, Job};
 use crate::fs::{read_regular, read_tail, write_unsynced};
 use crate::git::{ChangeKind, ChangedPath, Diff, EntryKind, TooLarge, TreeStamps, WorktreeSnapshot};
-use crate::measure::{EXCERPT_LINES, Verdict, last_lines};
+use crate::machine::{Attempt, Head, MOST_EVICTIONS, Made};
+use crate::measure::{EXCERPT_LINES, last_lines};
 use crate::rules::{
     Disturbance, FileEdit, FileTerms, Forbidden, LOST_RETRIES, RunFound, WalledRole, fingerprint, is_same_change,
     measured_before,
@@ -21,55 +23,51 @@ use crate::rules::{
 use crate::score::source_id;
 use crate::session::errors::SessionError;
 use crate::session::files::{SETTINGS_FILE, is_own, refuse_spoilt, remove_file};
-use crate::session::store::{
-    Interrupt, RUN_FILES, Store, TREE_BEFORE, clear_run_folder, commit_of, draft_of, guard_name, run_variables,
-};
+use crate::session::store::{Interrupt, Store, TREE_BEFORE, clear_run_folder, guard_name, run_variables};
 use crate::session::tree::{TreeFact, Workspace, name_of};
 use crate::session::wait::{Deadline, Exited, SessionContext, WaitEnd, Waiter};
-use crate::state::{MOST_EVICTIONS, OpenExperiment};
 use crate::{crash, exec};
 
 impl Workspace {
-    /// Looks at the change that an experiment's commit makes, and notes what tells it from others and, where that is so, why
-    /// it is not run. Files that are `too_large` and what else was `found` are no part of the commit.
+    /// Makes a commit the change of an attempt, with what tells it from others and, where that is so, why it is not run. Files
+    /// that are `too_large` and what else was `found` are no part of the commit.
     pub(crate) fn check(
         &self,
         store: &Store,
-        open: &mut OpenExperiment,
-        commit: &CommitId,
+        head: Head,
+        commit: CommitId,
         too_large: &[TooLarge],
         found: &Forbidden,
-    ) -> Result<(), SessionError> {
-        let diff = store.repo.objects.diff_text(&open.base, commit)?;
-        let change = fingerprint(store.repo.objects.tree_of(commit)?, &diff);
-        let edits = edits(store, &self.file_terms, &open.base, commit)?;
+    ) -> Result<Made, SessionError> {
+        let diff = store.repo.objects.diff_text(&head.base, &commit)?;
+        let change = fingerprint(store.repo.objects.tree_of(&commit)?, &diff);
+        let edits = edits(store, &self.file_terms, &head.base, &commit)?;
         let mut found = found.clone();
-        found.protected.extend(self.taken_ids(store, commit, &edits)?);
-        open.refused = match self.file_terms.refuse(&edits, &found) {
+        found.protected.extend(self.taken_ids(store, &commit, &edits)?);
+        let refused = match self.file_terms.refuse(&edits, &found) {
             None if !too_large.is_empty() => {
                 let lines =
                     too_large.iter().map(|file| format!("{} has {}", file.path.display(), bytes_text(file.size)));
                 Some(Failure::new(FailureClass::TooLarge, lines.collect::<Vec<_>>().join("\n")))
             }
             // One that comes so far was asked for another direction before.
-            None if open.versions.is_empty()
-                && let Some(direction) = repeated_direction(store, open.direction.as_deref(), open.seat) =>
+            None if head.versions.is_empty()
+                && let Some(direction) = repeated_direction(store, head.direction.as_deref(), head.seat) =>
             {
                 Some(Failure::new(FailureClass::Repeated, direction))
             }
             None if !store.contract.allow_repeats => {
-                let measured = measured_before(&store.history, &change, &open.base);
+                let measured = measured_before(&store.history, &change, &head.base);
                 let measured = measured.map(|it| format!("experiment {}, {}: {}", it.id, it.outcome, it.reason));
                 let excerpt = measured.or_else(|| {
-                    let other = open_elsewhere(store, open.id, &change, &open.base)?;
+                    let other = open_elsewhere(store, head.id, &change, &head.base)?;
                     Some(format!("experiment {other}, which is open"))
                 });
                 excerpt.map(|excerpt| Failure::new(FailureClass::Duplicate, excerpt))
             }
             refused => refused,
         };
-        open.fingerprint = Some(change);
-        Ok(())
+        Ok(Made { head, commit, fingerprint: Some(change), refused, ..Made::default() })
     }
 
     /// The new sources of a change whose id another source has, each with the reason to refuse it: neither could be cited, and
@@ -105,23 +103,22 @@ impl Workspace {
     }
 }
 
-/// Checks an attempt again that another process has checked: who can write into the journal can take away that it was
-/// refused. Returns whether it is refused now.
+/// Checks a change again that another process has checked: who can write into the journal can take away that it was refused.
+/// Returns the change if it is refused now.
 pub(crate) fn check_again(
     store: &mut Store,
     terms: &FileTerms,
-    open: &mut OpenExperiment,
-) -> Result<bool, SessionError> {
-    let Some(commit) = open.commit.as_ref().filter(|_| open.refused.is_none() && !open.id.is_baseline()) else {
-        return Ok(false);
+    attempt: &Attempt,
+) -> Result<Option<Made>, SessionError> {
+    let Some(made) = attempt.made().filter(|made| made.refused.is_none() && !made.head.id.is_baseline()) else {
+        return Ok(None);
     };
     // The other terms may have changed since.
     let is_fixed = |failure: &Failure| matches!(failure.class, FailureClass::Protected | FailureClass::Scope);
-    let edits = edits(store, terms, &open.base, commit)?;
-    let Some(refused) = terms.refuse(&edits, &Forbidden::default()).filter(is_fixed) else { return Ok(false) };
-    store.note(Notice::NotToRun { id: open.id, why: refused.excerpt.replace('\n', ", ") });
-    open.refused = Some(refused);
-    Ok(true)
+    let edits = edits(store, terms, &made.head.base, &made.commit)?;
+    let Some(refused) = terms.refuse(&edits, &Forbidden::default()).filter(is_fixed) else { return Ok(None) };
+    store.note(Notice::NotToRun { id: made.head.id, why: refused.excerpt.replace('\n', ", ") });
+    Ok(Some(Made { refused: Some(refused), ..made.clone() }))
 }
 
 /// The direction that a change made in a seat names although it was tried and a new one was asked for.
@@ -131,11 +128,11 @@ pub(crate) fn repeated_direction(store: &Store, direction: Option<&str>, seat: O
 
 /// The attempt that is open beside this one with the same change.
 fn open_elsewhere(store: &Store, id: ExperimentId, change: &Fingerprint, base: &CommitId) -> Option<ExperimentId> {
-    let mut others = store.journal.open_attempts().filter(|other| other.id != id && other.commit.is_some());
-    let is_same = |other: &&OpenExperiment| {
-        other.fingerprint.as_ref().is_some_and(|known| is_same_change((known, &other.base), (change, base)))
+    let mut others = store.journal.attempts().filter_map(Attempt::made).filter(|other| other.head.id != id);
+    let is_same = |other: &&Made| {
+        other.fingerprint.as_ref().is_some_and(|known| is_same_change((known, &other.head.base), (change, base)))
     };
-    others.find(is_same).map(|other| other.id)
+    others.find(is_same).map(|other| other.head.id)
 }
 
 /// The files that change from `base` to `commit`.
@@ -183,22 +180,21 @@ impl Workspace {
         self.restore_protected(store, id, commit)
     }
 
-    /// Compares the tree after a run with the tree before it. Puts the failure into the verdict where protected files are not as
-    /// they were.
+    /// Compares the tree after a run with the tree before it. The run has failed where protected files are not as they were.
     pub(crate) fn compare_after_run(
         &mut self,
         store: &mut Store,
         id: ExperimentId,
         commit: &CommitId,
-        verdict: &mut Verdict,
+        failure: &mut Option<Failure>,
     ) -> Result<Disturbance, SessionError> {
         let touched = self.protected_touched(store);
-        if let Some(failure) = self.check_protected(store, id, commit, Actor::Run)? {
-            verdict.failure = Some(failure);
+        if let Some(protected) = self.check_protected(store, id, commit, Actor::Run)? {
+            *failure = Some(protected);
         }
         let mut changed = self.changed_during_run(store, commit)?;
         self.settle_settings(store)?;
-        if is_changed(verdict) {
+        if is_changed(failure.as_ref()) {
             changed.extend(metric_file_of(&store.contract));
         }
         Ok(Disturbance { changed, touched })
@@ -236,7 +232,7 @@ impl Workspace {
     }
 }
 
-impl Attempt {
+impl RunningChange {
     /// Leaves out files that the baseline's run changed as well: they count for no later run. Neither do lock files of a
     /// project that was changed since the start. Names those that the baseline's first run changes.
     pub(crate) fn counted(
@@ -249,7 +245,7 @@ impl Attempt {
         let is_lock = disturbance.paths().iter().any(|path| terms.project_of_lock(path).is_some());
         let objects = &store.repo.objects;
         let since_start = match is_lock {
-            true => objects.changed_between(&store.contract.start, &commit_of(&self.open)?)?,
+            true => objects.changed_between(&store.contract.start, &self.made.commit)?,
             false => Vec::new(),
         };
         let follows = |path: &Path| {
@@ -258,7 +254,7 @@ impl Attempt {
         let counted =
             disturbance.without(|path| exempt.is_some_and(|exempt| exempt.contains(&name_of(path))) || follows(path));
         let changed = counted.paths();
-        if self.open.id.is_baseline() && self.run.is_first() && !changed.is_empty() {
+        if self.id().is_baseline() && self.run.is_first() && !changed.is_empty() {
             store.note(Notice::ExemptChanged(changed));
         }
         Ok(counted)
@@ -266,8 +262,8 @@ impl Attempt {
 }
 
 /// Returns whether a run has no value because its metric file changed afterwards.
-pub(crate) fn is_changed(verdict: &Verdict) -> bool {
-    verdict.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Changed)
+pub(crate) fn is_changed(failure: Option<&Failure>) -> bool {
+    failure.is_some_and(|failure| failure.class == FailureClass::Changed)
 }
 
 /// The reason and the failure that are recorded for a change whose guard failed.
@@ -276,10 +272,10 @@ fn refused_by(guard: &GuardRun, draft: &Record) -> (String, Failure) {
     (reason, Failure::new(FailureClass::GuardFailed, guard.excerpt.clone()))
 }
 
-impl Attempt {
+impl MeasuredChange {
     /// Runs the remaining guards on the experiment, whose number would be kept.
     pub(crate) async fn guard(
-        &mut self,
+        mut self,
         workspace: &mut Workspace,
         shared: &SessionContext<'_>,
         deadline: Deadline,
@@ -287,24 +283,23 @@ impl Attempt {
         match self.run_guards(workspace, shared, deadline).await? {
             WaitEnd::Done(()) | WaitEnd::Lost => self.after_guards(workspace, shared),
             WaitEnd::Detached => Ok(Stage::Over(Attempted::StillRunning)),
-            WaitEnd::Interrupted if self.open.versions.is_empty() => {
-                self.roll_back(workspace, &mut shared.store(), "was interrupted")?;
+            WaitEnd::Interrupted if self.draft.made.head.versions.is_empty() => {
+                roll_back(&self.draft.made, workspace, &mut shared.store(), "was interrupted")?;
                 Ok(Stage::Over(Attempted::RolledBack))
             }
-            WaitEnd::Interrupted if self.roll_back_version(workspace, &mut shared.store())? => {
+            WaitEnd::Interrupted if roll_back_version(&self.draft.made, workspace, &mut shared.store())? => {
                 Ok(Stage::Over(Attempted::RolledBack))
             }
             WaitEnd::Interrupted => {
                 // The measurements of its earlier versions must not be lost.
-                let mut draft = draft_of(&self.open)?;
-                draft.outcome = Outcome::Discard;
-                draft.reason += "; its guards were interrupted";
-                self.record(workspace, &mut shared.store(), draft)
+                self.draft.record.outcome = Outcome::Discard;
+                self.draft.record.reason += "; its guards were interrupted";
+                self.record(workspace, &mut shared.store())
             }
         }
     }
 
-    /// Runs the guards that the draft does not contain, in order, up to one that fails or is lost too often. The draft then
+    /// Runs the guards that the record does not contain, in order, up to one that fails or is lost too often. The record then
     /// contains the consequence for the change.
     pub(crate) async fn run_guards(
         &mut self,
@@ -316,28 +311,27 @@ impl Attempt {
         if commands.is_empty() {
             return Ok(WaitEnd::Done(()));
         }
-        let mut draft = draft_of(&self.open)?;
         if self.phase != Phase::Guarding {
             // Results from before would be taken for theirs.
             (1..=commands.len()).try_for_each(|number| self.forget_guard(&shared.store(), number))?;
-            self.enter(&mut shared.store(), Phase::Guarding)?;
+            self.enter(&mut shared.store(), Attempt::Guard)?;
             crash::point("guarding.entered");
         }
         let (mut lost, mut evicted) = (0, 0);
-        while let Some(command) = commands.get(draft.guards.len())
-            && draft.guards.last().is_none_or(|guard| guard.passed)
+        while let Some(command) = commands.get(self.draft.record.guards.len())
+            && self.draft.record.guards.last().is_none_or(|guard| guard.passed)
         {
-            let number = draft.guards.len() + 1;
+            let number = self.draft.record.guards.len() + 1;
             let exit = match self.wait_for_guard(workspace, shared, number, command, deadline).await? {
                 WaitEnd::Done(Err(ExecError::NoWall { detail, .. })) if lost < LOST_RETRIES => {
                     lost += 1;
-                    shared.store().note(Notice::NotStarted { id: self.open.id, why: detail });
+                    shared.store().note(Notice::NotStarted { id: self.id(), why: detail });
                     self.forget_guard(&shared.store(), number)?;
                     continue;
                 }
                 WaitEnd::Done(Err(error @ ExecError::Evicted { .. })) if evicted < MOST_EVICTIONS => {
                     evicted += 1;
-                    shared.store().note(Notice::Evicted { id: self.open.id, why: error.to_string() });
+                    shared.store().note(Notice::Evicted { id: self.id(), why: error.to_string() });
                     self.forget_guard(&shared.store(), number)?;
                     continue;
                 }
@@ -351,29 +345,28 @@ impl Attempt {
                 }
                 WaitEnd::Lost => {
                     // Its verdict is unknown, so the change is not kept.
-                    draft.outcome = Outcome::Discard;
-                    draft.reason += &format!(", but the guard `{command}` was lost {} times", lost + 1);
-                    draft.failure = Some(Failure::new(FailureClass::Lost, ""));
-                    self.open.draft = Some(Box::new(draft));
+                    let record = &mut self.draft.record;
+                    record.outcome = Outcome::Discard;
+                    record.reason += &format!(", but the guard `{command}` was lost {} times", lost + 1);
+                    record.failure = Some(Failure::new(FailureClass::Lost, ""));
                     return Ok(WaitEnd::Lost);
                 }
             };
             crash::point("guarding.guard_over");
             lost = 0;
             let guard = self.judge_guard(workspace, &mut shared.store(), number, command, &exit)?;
-            shared.emit(Event::GuardFinished { id: self.open.id, guard: guard.clone() })?;
-            draft.guards.push(guard);
-            self.open.draft = Some(Box::new(draft.clone()));
+            shared.emit(Event::GuardFinished { id: self.id(), guard: guard.clone() })?;
+            self.draft.record.guards.push(guard);
             // Made by this one, in the name of the next. It is no guard's as long as the journal has not this one's.
             self.forget_guard(&shared.store(), number + 1)?;
-            self.enter(&mut shared.store(), Phase::Guarding)?;
+            self.enter(&mut shared.store(), Attempt::Guard)?;
             crash::point("guarding.guard_noted");
         }
-        if let Some(guard) = draft.guards.last().filter(|guard| !guard.passed) {
-            let (reason, failure) = refused_by(guard, &draft);
-            (draft.outcome, draft.reason, draft.failure) = (Outcome::Discard, reason, Some(failure));
+        let record = &mut self.draft.record;
+        if let Some(guard) = record.guards.last().filter(|guard| !guard.passed) {
+            let (reason, failure) = refused_by(guard, record);
+            (record.outcome, record.reason, record.failure) = (Outcome::Discard, reason, Some(failure));
         }
-        self.open.draft = Some(Box::new(draft));
         Ok(WaitEnd::Done(()))
     }
 
@@ -386,12 +379,12 @@ impl Attempt {
         command: &str,
         deadline: Deadline,
     ) -> Result<WaitEnd<Exited>, SessionError> {
-        let folder = shared.store().folder.create_run(self.open.id)?;
+        let folder = shared.store().folder.create_run(self.id())?;
         let name = guard_name(number);
-        await_files(shared, self).await;
+        await_files(shared, self.id(), &name).await;
         let mut job = match shared.runs.found(&folder, &name) {
             RunFound::Pending | RunFound::Going | RunFound::Over => {
-                shared.store().begin_detection(Actor::Guard, self.open.id)?;
+                shared.store().begin_detection(Actor::Guard, self.id())?;
                 shared.publish()?;
                 shared.runs.attach(&folder, &name)?
             }
@@ -402,9 +395,12 @@ impl Attempt {
         };
         let ended = shared.wait(&mut job, deadline, || Ok(Interrupt::None)).await?;
         if ended.is_over() {
-            restore_after(shared, self.open.id, &name).await?;
+            restore_after(shared, self.id(), &name).await?;
         }
-        if ended.is_over() && self.has_lost_tree(workspace, &mut shared.store())? {
+        if ended.is_over() && is_tree_lost(workspace) {
+            let store = &mut *shared.store();
+            self.forget_next_guard(store)?;
+            workspace.check_out_again(store, self.commit())?;
             return Ok(WaitEnd::Lost);
         }
         Ok(ended)
@@ -419,16 +415,16 @@ impl Attempt {
         command: &str,
         folder: &Path,
     ) -> Result<exec::Running, SessionError> {
-        let commit = commit_of(&self.open)?;
-        workspace.restore_protected(store, self.open.id, &commit)?;
+        let commit = self.commit().clone();
+        workspace.restore_protected(store, self.id(), &commit)?;
         // A guard judges the change, without what its run or an earlier guard wrote.
-        workspace.check_out(store, &self.open)?;
-        workspace.restore_tracked_protected(store, self.open.id, &commit)?;
+        workspace.check_out(store, &self.draft.made)?;
+        workspace.restore_tracked_protected(store, self.id(), &commit)?;
         let name = guard_name(number);
-        clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.notices)?;
+        clear_run_folder(&store.folder, self.id(), store.contract.guards.len(), &mut store.notices)?;
         let log = folder.join(format!("{name}.log"));
         remove_file(&log)?;
-        store.begin_detection(Actor::Guard, self.open.id)?;
+        store.begin_detection(Actor::Guard, self.id())?;
         let job = executor.start(&Job {
             name,
             command: command.to_owned(),
@@ -436,8 +432,8 @@ impl Attempt {
             env: workspace.with_variables(run_variables(
                 command,
                 &store.contract.tag,
-                self.open.id,
-                &commit_of(&self.open)?,
+                self.id(),
+                self.commit(),
                 &store.folder.state(),
                 folder,
             )),
@@ -456,7 +452,7 @@ impl Attempt {
             ticket: None,
         })?;
         let timeout = store.contract.timeout.as_secs_f64();
-        store.note(Event::GuardStarted { id: self.open.id, command: command.to_owned(), timeout });
+        store.note(Event::GuardStarted { id: self.id(), command: command.to_owned(), timeout });
         Ok(job)
     }
 
@@ -475,9 +471,9 @@ impl Attempt {
             self.forget_guard(store, number)?;
             return Err(full);
         }
-        let log = read_tail(&store.folder.run(self.open.id).join(format!("{}.log", guard_name(number))), 0)?;
+        let log = read_tail(&store.folder.run(self.id()).join(format!("{}.log", guard_name(number))), 0)?;
         let mut excerpt = last_lines(&log, EXCERPT_LINES);
-        let changed = workspace.check_protected(store, self.open.id, &commit_of(&self.open)?, Actor::Guard)?;
+        let changed = workspace.check_protected(store, self.id(), self.commit(), Actor::Guard)?;
         if let Some(failure) = &changed {
             excerpt = format!("{}\n{excerpt}", failure.excerpt).trim_end().to_owned();
         }
@@ -493,19 +489,15 @@ impl Attempt {
         })
     }
 
-    /// Removes the results of its run, or of the guard that is next, so that it runs again.
-    pub(crate) fn forget_run(&self, store: &Store) -> Result<(), SessionError> {
-        if self.phase == Phase::Guarding {
-            return self.forget_guard(store, draft_of(&self.open)?.guards.len() + 1);
-        }
-        let folder = self.run_folder(store)?;
-        RUN_FILES.iter().try_for_each(|name| remove_file(&folder.join(name)))
+    /// Removes the results of the guard that is next, so that it runs again.
+    pub(crate) fn forget_next_guard(&self, store: &Store) -> Result<(), SessionError> {
+        self.forget_guard(store, self.draft.record.guards.len() + 1)
     }
 
     /// Removes the files of a finished guard, so that it runs again.
     fn forget_guard(&self, store: &Store, number: usize) -> Result<(), SessionError> {
         let name = guard_name(number);
-        let folder = store.folder.run(self.open.id);
+        let folder = store.folder.run(self.id());
         ["exit.json", "started.json", "job.json"]
             .iter()
             .try_for_each(|kind| remove_file(&folder.join(format!("{name}.{kind}"))))

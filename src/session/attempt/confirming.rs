@@ -1,19 +1,30 @@
 //! Fresh runs that decide on a change: those of a change that its first run selected and of the baseline, and with `--decide
 //! once` the control of a gain, the run of the experiment to beat.
 
-use super::lifecycle::{Attempt, Attempted, Stage};
+use super::incumbent_check::to_base;
+use super::lifecycle::{Attempted, MeasuredChange, RunningChange, Stage};
 use super::line::decide_trial;
 use crate::crash;
 use crate::domain::{Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Run, RunResult, RunRole};
+use crate::machine::{Attempt, AttemptEntry, Draft, Head, Made, OpenRun};
 use crate::rules::{
-    Contender, FreshStep, LOST_RETRIES, MAX_FRESH, Measured, Verdict, baseline_with, control_due, controlled,
+    Contender, FreshStep, LOST_RETRIES, MAX_FRESH, Measurement, Verdict, baseline_with, control_due, controlled,
     describe_failure, fresh_step, is_confirmed, is_research, is_timed, over_limit, with_runs,
 };
 use crate::session::errors::SessionError;
-use crate::session::store::{Interrupt, RUN, Store, commit_of, draft_of};
+use crate::session::store::{Interrupt, RUN, Store};
 use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, SessionContext, WaitEnd, await_gpus, gate_of_run};
-use crate::state::{OpenAttempt, OpenExperiment, OpenRun};
+
+/// What came of a fresh run.
+enum FreshRunEnd {
+    /// It counts, and others may follow.
+    Taken,
+    /// It decides: it failed, or exceeded a limit.
+    Decided,
+    /// The change stays open without it.
+    Left(Attempted),
+}
 
 /// A fresh run that is needed, and the experiment that it is one of.
 struct NeededRun {
@@ -21,7 +32,7 @@ struct NeededRun {
     of: ExperimentId,
 }
 
-impl Attempt {
+impl MeasuredChange {
     /// Returns whether further runs are to decide on its draft, which would be kept.
     pub(crate) fn is_to_confirm(&self, store: &Store) -> bool {
         self.is_to_have_fresh_runs(store) || self.to_control(store).is_some()
@@ -31,18 +42,18 @@ impl Attempt {
         let is_fresh = |run: &Run| {
             !run.void && (run.role == Some(RunRole::Confirm) || run.role == Some(RunRole::Trial) && run.seed != Some(1))
         };
-        let Some(draft) = &self.open.draft else { return false };
+        let record = &self.draft.record;
         is_confirmed(&store.contract)
             && store.contract.keep_above.is_none()
-            && !self.open.id.is_baseline()
-            && draft.outcome == Outcome::Keep
-            && !draft.runs.iter().any(is_fresh)
+            && !self.id().is_baseline()
+            && record.outcome == Outcome::Keep
+            && !record.runs.iter().any(is_fresh)
     }
 
     /// Runs it afresh until that decides on it. It stays open if the loop is to end meanwhile: the fresh runs that it has
     /// count when it is continued.
     pub(crate) async fn confirm(
-        &mut self,
+        mut self,
         workspace: &mut Workspace,
         shared: &SessionContext<'_>,
         deadline: Deadline,
@@ -51,20 +62,21 @@ impl Attempt {
             return self.conclude(workspace, shared);
         }
         if self.phase != Phase::Confirming {
-            self.enter(&mut shared.store(), Phase::Confirming)?;
+            self.enter(&mut shared.store(), Attempt::Confirm)?;
             crash::point("confirming.entered");
         }
         let control = self.to_control(&shared.store());
         if let Some((of, _)) = control {
             let wanted = NeededRun { run: self.control_run(), of };
-            let stage = self.fresh_run(workspace, shared, wanted, deadline).await?;
-            return stage.map_or_else(|| self.conclude(workspace, shared), Ok);
+            return match self.fresh_run(workspace, shared, wanted, deadline).await? {
+                FreshRunEnd::Left(attempted) => Ok(Stage::Over(attempted)),
+                FreshRunEnd::Decided | FreshRunEnd::Taken => self.conclude(workspace, shared),
+            };
         }
         self.settle_baseline(&mut shared.store())?;
-        let mut draft = draft_of(&self.open)?;
-        self.choose_artifacts(&shared.store(), &mut draft)?;
+        self.choose_artifacts(&shared.store())?;
         loop {
-            let step = self.fresh_step(&shared.store())?;
+            let step = self.fresh_step(&shared.store());
             let wanted = match step {
                 FreshStep::Decided(verdict) => {
                     self.take_verdict(&mut shared.store(), verdict)?;
@@ -73,50 +85,53 @@ impl Attempt {
                 FreshStep::Baseline(number) => {
                     NeededRun { run: OpenRun::new(RunRole::Baseline, number), of: ExperimentId::BASELINE }
                 }
-                FreshStep::Another(number) if self.open.trial.is_some() => {
-                    NeededRun { run: OpenRun::new(RunRole::Trial, number + 1), of: self.open.id }
+                FreshStep::Another(number) if self.draft.made.head.trial().is_some() => {
+                    NeededRun { run: OpenRun::new(RunRole::Trial, number + 1), of: self.id() }
                 }
-                FreshStep::Another(number) => {
-                    NeededRun { run: OpenRun::new(RunRole::Confirm, number), of: self.open.id }
-                }
+                FreshStep::Another(number) => NeededRun { run: OpenRun::new(RunRole::Confirm, number), of: self.id() },
             };
-            if let Some(stage) = self.fresh_run(workspace, shared, wanted, deadline).await? {
-                return Ok(stage);
+            match self.fresh_run(workspace, shared, wanted, deadline).await? {
+                FreshRunEnd::Left(attempted) => return Ok(Stage::Over(attempted)),
+                FreshRunEnd::Decided => return self.conclude(workspace, shared),
+                FreshRunEnd::Taken => {}
             }
         }
     }
 
     /// The next fresh run, by the journal and the records.
-    fn fresh_step(&self, store: &Store) -> Result<FreshStep, SessionError> {
-        let draft = draft_of(&self.open)?;
-        let left = store.journal.find(self.open.id);
-        let results = left.map(|left| left.results()).unwrap_or_default();
-        let first_counts = self.open.trial.is_some();
+    fn fresh_step(&self, store: &Store) -> FreshStep {
+        let Made { head, .. } = &self.draft.made;
+        let left = store.journal.find(head.id);
+        let results = left.map(AttemptEntry::results).unwrap_or_default();
+        let first_counts = head.trial().is_some();
         let role = if first_counts { RunRole::Trial } else { RunRole::Confirm };
         let is_under_way =
             |run: &OpenRun| run.role == role && !run.is_first() && run.starts > 0 && run.result.is_none();
         let has_begun = left.is_some_and(|left| left.runs.iter().any(is_under_way));
-        let contender = Contender { draft: &draft, results: &results, first_counts, has_begun };
-        let base = store.history.kept_at(&self.open.base);
+        let draft = &self.draft.record;
+        let contender = Contender { draft, results: &results, first_counts, has_begun };
+        let base = store.history.kept_at(&head.base);
         let records = base.map_or(store.history.records(), |base| store.history.as_of(base));
-        Ok(fresh_step(&store.contract, &store.history, records, draft.diff, contender))
+        fresh_step(&store.contract, &store.history, records, draft.diff, contender)
     }
 
-    /// Makes a fresh run, or picks up the one that is under way. Returns the next stage where that was not the end of it.
+    /// Makes a fresh run, or picks up the one that is under way, and takes in what it gave.
     async fn fresh_run(
         &mut self,
         workspace: &mut Workspace,
         shared: &SessionContext<'_>,
         wanted: NeededRun,
         deadline: Deadline,
-    ) -> Result<Option<Stage>, SessionError> {
-        let known = shared.store().journal.find(self.open.id).and_then(|left| left.started(&wanted.run).cloned());
-        let mut fresh = Attempt {
-            run: known.unwrap_or(wanted.run),
+    ) -> Result<FreshRunEnd, SessionError> {
+        let id = self.id();
+        let known = shared.store().journal.find(id).and_then(|left| left.started(&wanted.run).cloned());
+        let mut fresh = RunningChange {
+            made: self.subject(&shared.store(), wanted.of),
             phase: Phase::Confirming,
-            ..Attempt::in_phase(self.subject(&shared.store(), wanted.of)?, Phase::Confirming)
+            run: known.unwrap_or(wanted.run),
+            is_prepared: false,
         };
-        let is_of_another = wanted.of != self.open.id;
+        let is_of_another = wanted.of != id;
         let measured = loop {
             let is_there = fresh.run.starts > 0 && {
                 let folder = fresh.run_folder(&shared.store())?;
@@ -124,14 +139,14 @@ impl Attempt {
                 shared.runs.found(&folder, RUN).is_there()
             };
             if !is_there {
-                if let Some(stage) = self.pause(shared, fresh.run.role)? {
-                    return Ok(Some(stage));
+                if self.is_to_pause(shared, fresh.run.role)? {
+                    return Ok(FreshRunEnd::Left(Attempted::Waiting));
                 }
                 if fresh.run.tries() > LOST_RETRIES {
-                    break Measured::lost(fresh.run.tries());
+                    break Measurement::lost(fresh.run.tries());
                 }
-                gate_of_run(shared, &commit_of(&fresh.open)?, !workspace.owner.is_one_of_many()).await?;
-                if let Some(slot) = self.open.beside.slot {
+                gate_of_run(shared, &fresh.made.commit, !workspace.owner.is_one_of_many()).await?;
+                if let Some(slot) = self.draft.made.head.beside.slot {
                     await_gpus(shared, slot).await?;
                 }
                 let folder = fresh.run_folder(&shared.store())?;
@@ -139,57 +154,56 @@ impl Attempt {
                 let store = &mut *shared.store();
                 if is_of_another {
                     // Meanwhile no branch leads to the change.
-                    let own = commit_of(&self.open)?;
-                    store.repo.refs.put_ref(&store.contract.tag.open_ref(self.open.id), own.as_str())?;
+                    store.repo.refs.put_ref(&store.contract.tag.open_ref(id), self.commit().as_str())?;
                 }
-                workspace.check_out(store, &fresh.open)?;
+                workspace.check_out(store, &fresh.made)?;
                 fresh.prepare_run(workspace, store)?;
                 crash::point("confirming.run_entered");
                 let (done, most) = (self.fresh_runs(store), MAX_FRESH as u32);
                 let of = fresh.run.role;
-                store.note(Event::Confirming { id: self.open.id, role: of, seed: fresh.run.seed, done, most });
+                store.note(Event::Confirming { id, role: of, seed: fresh.run.seed, done, most });
             }
             shared.publish()?;
             match fresh.measured(workspace, shared, deadline).await? {
                 // Its code has given a number before.
                 WaitEnd::Done(measured) if measured.is_cut_off() && fresh.run.tries() <= LOST_RETRIES => {
                     let store = &mut *shared.store();
-                    store.note(Notice::RunRepeated { id: self.open.id, why: measured.ended.clone() });
+                    store.note(Notice::RunRepeated { id, why: measured.ended.clone() });
                     fresh.forget_run(store)?;
                     fresh.is_prepared = false;
                 }
                 WaitEnd::Done(measured) => break *measured,
                 WaitEnd::Lost => fresh.is_prepared = false,
-                WaitEnd::Detached => return Ok(Some(Stage::Over(Attempted::StillRunning))),
+                WaitEnd::Detached => return Ok(FreshRunEnd::Left(Attempted::StillRunning)),
                 WaitEnd::Interrupted => {
                     let store = &mut *shared.store();
-                    store.journal.forget_runs(self.open.id, |run| run.is(&fresh.run));
-                    self.return_to_change(workspace, store, &fresh.open)?;
+                    store.journal.forget_runs(id, |run| run.is(&fresh.run));
+                    self.return_to_change(workspace, store, &fresh.made)?;
                     store.write_journal()?;
-                    return Ok(Some(Stage::Over(Attempted::Waiting)));
+                    return Ok(FreshRunEnd::Left(Attempted::Waiting));
                 }
             }
         };
         crash::point("confirming.run_over");
         if measured.failure.is_none() && fresh.set_artifacts_aside(workspace, shared).await?.is_none() {
-            return Ok(Some(Stage::Over(Attempted::StillRunning)));
+            return Ok(FreshRunEnd::Left(Attempted::StillRunning));
         }
-        self.return_to_change(workspace, &mut shared.store(), &fresh.open)?;
+        self.return_to_change(workspace, &mut shared.store(), &fresh.made)?;
         let is_over = self.take_fresh(&mut shared.store(), fresh, measured)?;
-        if is_over { self.conclude(workspace, shared).map(Some) } else { Ok(None) }
+        Ok(if is_over { FreshRunEnd::Decided } else { FreshRunEnd::Taken })
     }
 
-    /// The experiment whose commit a fresh run executes: its own, or a recorded one in its place.
-    fn subject(&self, store: &Store, of: ExperimentId) -> Result<OpenExperiment, SessionError> {
-        Ok(match store.history.get(of) {
-            Some(other) => OpenExperiment {
-                commit: Some(other.commit.clone()),
-                base: commit_of(&self.open)?,
-                draft: None,
-                ..self.open.clone()
+    /// The change that a fresh run executes: its own, or that of a recorded experiment in its place.
+    fn subject(&self, store: &Store, of: ExperimentId) -> Made {
+        let own = &self.draft.made;
+        match store.history.get(of) {
+            Some(other) => Made {
+                head: Head { base: own.commit.clone(), ..own.head.clone() },
+                commit: other.commit.clone(),
+                ..own.clone()
             },
-            None => self.open.clone(),
-        })
+            None => own.clone(),
+        }
     }
 
     /// Brings the working tree back to the change after a run of another experiment.
@@ -197,49 +211,54 @@ impl Attempt {
         &self,
         workspace: &mut Workspace,
         store: &mut Store,
-        subject: &OpenExperiment,
+        subject: &Made,
     ) -> Result<(), SessionError> {
-        let (own, other) = (commit_of(&self.open)?, commit_of(subject)?);
-        if own == other {
+        if *self.commit() == subject.commit {
             return Ok(());
         }
-        workspace.check_out(store, &OpenExperiment { commit: Some(own), base: other, ..self.open.clone() })?;
+        workspace.check_out(store, &to_base(subject))?;
         if workspace.owner.follows_branch() {
-            store.repo.refs.drop_ref(&store.contract.tag.open_ref(self.open.id))?;
+            store.repo.refs.drop_ref(&store.contract.tag.open_ref(self.id()))?;
         }
         Ok(())
     }
 
-    /// Leaves it open where the loop is to end: a stop finishes the run that is under way, not all that were to follow. A loop
-    /// that begins after the end of its night finishes it. A control is a part of its experiment, and only an interrupt stops it.
-    fn pause(&self, shared: &SessionContext<'_>, role: RunRole) -> Result<Option<Stage>, SessionError> {
-        let asked = shared.asked()?;
+    /// Returns whether it stays open as the loop is to end: a stop finishes the run that is under way, not all that were to
+    /// follow. A loop that begins after the end of its night finishes it. A control is a part of its experiment, and only an
+    /// interrupt stops it.
+    fn is_to_pause(&self, shared: &SessionContext<'_>, role: RunRole) -> Result<bool, SessionError> {
+        let (asked, id) = (shared.asked()?, self.id());
         let store = &mut *shared.store();
         if role == RunRole::Control {
             if matches!(asked, Interrupt::None | Interrupt::AfterExperiment) {
-                return Ok(None);
+                return Ok(false);
             }
-            store.note(Notice::LeftToControl(self.open.id));
-            return Ok(Some(Stage::Over(Attempted::Waiting)));
+            store.note(Notice::LeftToControl(id));
+            return Ok(true);
         }
         if asked == Interrupt::None && (shared.times.began_late() || shared.times.no_time_for_run(store).is_none()) {
-            return Ok(None);
+            return Ok(false);
         }
-        store.note(Notice::LeftToConfirm { id: self.open.id, done: self.fresh_runs(store), most: MAX_FRESH as u32 });
-        Ok(Some(Stage::Over(Attempted::Waiting)))
+        store.note(Notice::LeftToConfirm { id, done: self.fresh_runs(store), most: MAX_FRESH as u32 });
+        Ok(true)
     }
 
     /// The number of fresh runs that it has.
     fn fresh_runs(&self, store: &Store) -> u32 {
-        store.journal.find(self.open.id).map_or(0, OpenAttempt::fresh_runs)
+        store.journal.find(self.id()).map_or(0, AttemptEntry::fresh_runs)
     }
 
     /// Takes in what a fresh run gave. Returns whether that decides on the change: it failed, or exceeded a limit.
-    fn take_fresh(&mut self, store: &mut Store, fresh: Attempt, measured: Measured) -> Result<bool, SessionError> {
+    fn take_fresh(
+        &mut self,
+        store: &mut Store,
+        fresh: RunningChange,
+        measured: Measurement,
+    ) -> Result<bool, SessionError> {
         if fresh.run.role == RunRole::Control {
             return self.take_control(store, &fresh, &measured).map(|()| false);
         }
-        let commit = commit_of(&fresh.open)?;
+        let commit = fresh.made.commit.clone();
         let is_own = fresh.run.role != RunRole::Baseline;
         let run = measured.counted_run(Some(&commit));
         let result = measured.result(&commit);
@@ -248,10 +267,10 @@ impl Attempt {
         }
         let Some(failure) = &measured.failure else {
             let done = OpenRun { result: result.map(Box::new), ..fresh.run };
-            store.journal.enter_run(self.open.id, &done);
+            store.journal.enter_run(self.id(), &done);
             store.write_journal()?;
             crash::point("confirming.run_taken");
-            return self.choose_artifacts(store, &mut draft_of(&self.open)?).map(|()| false);
+            return self.choose_artifacts(store).map(|()| false);
         };
         // A confirmation that fails gives the experiment its class.
         let seed = fresh.run.seed.map(|seed| format!(" with seed {seed}")).unwrap_or_default();
@@ -267,7 +286,7 @@ impl Attempt {
             draft.add_runs(run, measured.sandbox);
             draft.metric.put(None);
             draft
-        })?;
+        });
         Ok(true)
     }
 
@@ -278,7 +297,7 @@ impl Attempt {
         fresh: &OpenRun,
         result: Option<RunResult>,
         run: Option<Run>,
-        measured: &Measured,
+        measured: &Measurement,
     ) -> Result<(), SessionError> {
         let Some(baseline) = store.history.baseline().cloned() else { return Ok(()) };
         let is_it = |known: &Run| known.role == Some(RunRole::Baseline) && known.seed == fresh.seed;
@@ -318,21 +337,21 @@ impl Attempt {
         crash::point("confirming.baseline_amended");
         store.replace_row(&record)?;
         crash::point("confirming.row_replaced");
-        store.journal.forget_runs(self.open.id, |known| known.is(fresh));
+        store.journal.forget_runs(self.id(), |known| known.is(fresh));
         store.write_journal()
     }
 
     /// Ends what a process that was killed has begun with a run of the baseline: its record has it, its row may not.
     fn settle_baseline(&self, store: &mut Store) -> Result<(), SessionError> {
         let Some(baseline) = store.history.baseline().cloned() else { return Ok(()) };
-        let runs = store.journal.find(self.open.id).map(|left| left.runs.clone()).unwrap_or_default();
+        let runs = store.journal.find(self.id()).map(|left| left.runs.clone()).unwrap_or_default();
         let is_recorded = |open: &&OpenRun| {
             let is_it = |run: &Run| run.role == Some(RunRole::Baseline) && run.seed == open.seed;
             open.role == RunRole::Baseline && baseline.runs.iter().any(is_it)
         };
         for run in runs.iter().filter(is_recorded) {
             store.replace_row(&baseline)?;
-            store.journal.forget_runs(self.open.id, |known| known.is(run));
+            store.journal.forget_runs(self.id(), |known| known.is(run));
             store.write_journal()?;
         }
         Ok(())
@@ -341,20 +360,19 @@ impl Attempt {
     /// Takes the verdict by its fresh runs.
     fn take_verdict(&mut self, store: &mut Store, verdict: Verdict) -> Result<(), SessionError> {
         let Verdict { outcome, reason } = verdict;
-        let trial = self.open.trial.clone();
-        let results = store.journal.find(self.open.id).map(|left| left.results()).unwrap_or_default();
+        let results = store.journal.find(self.id()).map(AttemptEntry::results).unwrap_or_default();
         let unmet_limits = over_limit(&store.contract, &results).map(|(_, unmet)| unmet).unwrap_or_default();
-        let mut draft = draft_of(&self.open)?;
-        self.choose_artifacts(store, &mut draft)?;
-        self.open.draft = Some(Box::new(draft));
-        self.fold(store, |draft| Record { outcome, reason, unmet_limits, ..draft })?;
-        trial.map_or(Ok(()), |trial| decide_trial(self, store, &trial))?;
-        self.enter(store, Phase::Confirming)
+        self.choose_artifacts(store)?;
+        self.fold(store, |draft| Record { outcome, reason, unmet_limits, ..draft });
+        if let Some(trial) = self.draft.made.head.trial().cloned() {
+            decide_trial(&mut self.draft, store, &trial);
+        }
+        self.enter(store, Attempt::Confirm)
     }
 
     /// Records it as it is where no further fresh runs come: it is not confirmed.
     pub(crate) fn leave_unconfirmed(
-        &mut self,
+        mut self,
         workspace: &mut Workspace,
         store: &mut Store,
     ) -> Result<(), SessionError> {
@@ -366,79 +384,72 @@ impl Attempt {
             outcome: Outcome::Discard,
             reason: format!("not confirmed: {}, and the session ended {when}", draft.reason),
             ..draft
-        })?;
-        let draft = draft_of(&self.open)?;
-        self.record(workspace, store, draft).map(drop)
+        });
+        self.record(workspace, store).map(drop)
     }
 
-    /// Moves its fresh runs from the journal into its draft, with what comes of them. The journal is written with the next
+    /// Moves its fresh runs from the journal into its record, with what comes of them. The journal is written with the next
     /// step.
-    fn fold(&mut self, store: &mut Store, change: impl FnOnce(Record) -> Record) -> Result<(), SessionError> {
-        let left = store.journal.find(self.open.id).cloned();
-        let results = left.as_ref().map(|left| left.results()).unwrap_or_default();
-        let mut draft = draft_of(&self.open)?;
-        draft.carried.extend(left.iter().flat_map(|left| &left.runs).flat_map(OpenRun::carried).cloned());
-        let draft = change(with_runs(&draft, &results, self.open.trial.is_some()));
-        self.open.draft = Some(Box::new(draft));
-        self.run = left.and_then(|left| left.first_run().cloned()).unwrap_or_else(|| self.run.clone());
-        store.journal.forget_runs(self.open.id, |run| !run.is_first());
-        Ok(())
+    fn fold(&mut self, store: &mut Store, change: impl FnOnce(Record) -> Record) {
+        let Draft { made, record, .. } = &mut self.draft;
+        let left = store.journal.find(made.head.id);
+        let results = left.map(AttemptEntry::results).unwrap_or_default();
+        record.carried.extend(left.iter().flat_map(|left| &left.runs).flat_map(OpenRun::carried).cloned());
+        **record = change(with_runs(record, &results, made.head.trial().is_some()));
+        store.journal.forget_runs(made.head.id, |run| !run.is_first());
     }
 }
 
-impl Attempt {
+impl MeasuredChange {
     /// The experiment that is to run again before its draft is kept, with the number that it stands for.
-    pub(super) fn to_control(&self, store: &Store) -> Option<(ExperimentId, Number)> {
+    fn to_control(&self, store: &Store) -> Option<(ExperimentId, Number)> {
         let Store { contract, history, journal, .. } = store;
-        let draft =
-            self.open.draft.as_ref().filter(|draft| draft.outcome == Outcome::Keep && draft.control.is_none())?;
-        // One that has begun is awaited, whatever the settings say now.
-        let has_begun = journal.find(self.open.id).is_some_and(|left| left.runs.iter().any(is_control));
-        let compares = !is_confirmed(contract) && contract.keep_above.is_none();
-        if !(contract.control || has_begun) || !compares || self.open.trial.is_some() || is_research(contract) {
+        let Draft { made, record: draft, .. } = &self.draft;
+        if draft.outcome != Outcome::Keep || draft.control.is_some() {
             return None;
         }
-        let rival = history.get(history.kept_at(&self.open.base)?)?;
+        // One that has begun is awaited, whatever the settings say now.
+        let has_begun = journal.find(made.head.id).is_some_and(|left| left.runs.iter().any(is_control));
+        let compares = !is_confirmed(contract) && contract.keep_above.is_none();
+        if !(contract.control || has_begun) || !compares || made.head.trial().is_some() || is_research(contract) {
+            return None;
+        }
+        let rival = history.get(history.kept_at(&made.head.base)?)?;
         let (claimed, before) = draft.metric.number().zip(history.number_to_beat(rival))?;
         // A simplification may claim no gain. Beside others, the number may have moved since it was judged.
         if contract.simpler_wins.is_some() && !draft.metric.direction.better(claimed.value, before.value) {
             return None;
         }
-        let others = journal.open_attempts().filter(|open| open.id != self.open.id);
-        let winners = others.filter_map(|open| open.draft.as_deref());
+        let winners = journal.attempts().filter(|other| other.id() != made.head.id).filter_map(Attempt::measured);
         let is_due = || control_due(is_timed(&draft.metric), history.records().iter().chain(winners));
         (has_begun || is_due()).then_some((rival.id, before))
     }
 
     /// The control, which gets the seed of the run that it controls.
-    pub(super) fn control_run(&self) -> OpenRun {
-        let run = self.open.draft.as_ref().and_then(|draft| draft.runs.last());
-        OpenRun { seed: run.and_then(|run| run.seed), ..OpenRun::new(RunRole::Control, 1) }
+    fn control_run(&self) -> OpenRun {
+        OpenRun { seed: self.draft.record.runs.last().and_then(|run| run.seed), ..OpenRun::new(RunRole::Control, 1) }
     }
 
-    /// Takes in what a control gave: its draft has it, and the number to beat with it.
-    pub(super) fn take_control(
+    /// Takes in what a control gave: its record has it, and the number to beat with it.
+    fn take_control(
         &mut self,
         store: &mut Store,
-        control: &Attempt,
-        measured: &Measured,
+        control: &RunningChange,
+        measured: &Measurement,
     ) -> Result<(), SessionError> {
-        let draft = draft_of(&self.open)?;
         if let Some((id, before)) = self.to_control(store) {
             let now = measured.value.clone().filter(|_| measured.failure.is_none()).ok_or_else(|| {
                 let name = &store.contract.metric.name;
                 let failure = measured.failure.as_ref();
                 failure.map(|it| describe_failure(it, name, &measured.ended, measured.run.as_ref())).unwrap_or_default()
             });
-            let mut draft: Record = controlled(draft, (id, &before), now);
-            draft.add_runs(measured.counted_run(Some(&commit_of(&control.open)?)), measured.sandbox);
-            draft.carried.extend(control.run.carried().cloned());
-            self.open.draft = Some(Box::new(draft));
+            let mut record: Record = controlled((*self.draft.record).clone(), (id, &before), now);
+            record.add_runs(measured.counted_run(Some(&control.made.commit)), measured.sandbox);
+            record.carried.extend(control.run.carried().cloned());
+            *self.draft.record = record;
         }
-        let first = store.journal.find(self.open.id).and_then(|left| left.first_run().cloned());
-        self.run = first.unwrap_or_else(|| self.run.clone());
-        store.journal.forget_runs(self.open.id, is_control);
-        self.enter(store, Phase::Confirming)
+        store.journal.forget_runs(self.id(), is_control);
+        self.enter(store, Attempt::Confirm)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::agent::{Progress, printed_numbers};
-use crate::domain::{CommitId, Notice};
+use crate::domain::{CommitId, Notice, Record};
 use crate::exec::{Exit, Running};
 use crate::fs::{FileStamp, read_at_most};
 use crate::git::Repo;
@@ -16,7 +16,6 @@ use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, Store};
 use crate::session::tree::{LARGEST_COPY, Workspace};
 use crate::session::wait::{Exited, SessionContext, WaitEnd, Waiter};
-use crate::state::OpenExperiment;
 
 /// Maximum number of commits examined per call.
 const MOST: usize = 100;
@@ -36,14 +35,15 @@ impl Workspace {
     pub(crate) fn look_after_commits(
         &mut self,
         store: &mut Store,
-        open: &OpenExperiment,
+        base: &CommitId,
+        reworked: Option<&Record>,
         mut made: Vec<CommitId>,
     ) -> Result<AgentCommits, SessionError> {
-        let tip = self.reclaim_head(store, &open.base)?;
-        self.unstage(open)?;
-        let standing = commits_between(&store.repo, &open.base, tip)?;
+        let tip = self.reclaim_head(store, base)?;
+        self.unstage(base)?;
+        let standing = commits_between(&store.repo, base, tip)?;
         made.drain(..made.len().saturating_sub(MOST));
-        let mut trees = vec![store.repo.objects.tree_of(&open.base)?];
+        let mut trees = vec![store.repo.objects.tree_of(base)?];
         for commit in &standing {
             trees.push(store.repo.objects.tree_of(commit)?);
         }
@@ -56,7 +56,8 @@ impl Workspace {
             }
         }
         let made = u32::try_from(standing.len() + reset.len()).unwrap_or(u32::MAX);
-        let back = if standing.is_empty() { self.bring_back(store, open, &reset)? } else { None };
+        let is_to_be_brought_back = standing.is_empty() && reworked.is_none();
+        let back = if is_to_be_brought_back { self.bring_back(store, base, &reset)? } else { None };
         reset.retain(|commit| Some(commit) != back.as_ref());
         for commit in &reset {
             let subject = format!("reset by the agent: {}", store.repo.objects.subject(commit)?);
@@ -72,22 +73,22 @@ impl Workspace {
     fn bring_back(
         &mut self,
         store: &mut Store,
-        open: &OpenExperiment,
+        base: &CommitId,
         reset: &[CommitId],
     ) -> Result<Option<CommitId>, SessionError> {
         let mut last = None;
         for commit in reset {
-            if store.repo.objects.parents(commit)? == [open.base.clone()] {
+            if store.repo.objects.parents(commit)? == [base.clone()] {
                 last = Some(commit.clone());
             }
         }
-        let Some(commit) = last.filter(|_| open.draft.is_none()) else { return Ok(None) };
-        if self.has_worked(store, open)? {
+        let Some(commit) = last else { return Ok(None) };
+        if self.has_worked(store, base, None)? {
             return Ok(None);
         }
-        self.move_head(store, &commit, &[&open.base], "reset by the agent")?;
-        self.restore(store, &commit, &open.base)?;
-        self.unstage(open)?;
+        self.move_head(store, &commit, &[base], "reset by the agent")?;
+        self.restore(store, &commit, base)?;
+        self.unstage(base)?;
         store.note(format!("restored commit {}, which the agent had reset, to measure it", commit.short(8)));
         Ok(Some(commit))
     }

@@ -3,19 +3,19 @@
 
 use std::path::PathBuf;
 
-use super::lifecycle::Attempt;
+use super::lifecycle::RunningChange;
 use crate::domain::{
-    Concurrency, ExperimentId, Failure, FailureClass, GpuOther, Notice, Number, Phase, Record, experiment_name,
+    Concurrency, ExperimentId, Failure, FailureClass, GpuOther, Notice, Number, Record, RunRole, experiment_name,
 };
+use crate::machine::{Attempt, Head, Made, OpenRun};
 use crate::rules::{
-    CRASHES_TO_CHECK, CameBack, CheckReason, DriftCheck, Measured, Shift, came_back, describe_failure, repeat_limit,
+    CRASHES_TO_CHECK, CameBack, CheckReason, DriftCheck, Measurement, Shift, came_back, describe_failure, repeat_limit,
     session_noise,
 };
 use crate::session::errors::SessionError;
-use crate::session::store::{Store, commit_of};
+use crate::session::store::Store;
 use crate::session::tree::Workspace;
 use crate::session::wait::{SessionContext, WaitEnd, gate_of_run};
-use crate::state::OpenExperiment;
 
 /// The result of a rerun of the best experiment.
 struct RerunResult {
@@ -62,7 +62,7 @@ impl SessionContext<'_> {
         };
         let rerun = RunAgain { record: &best, seed, slot, why };
         let noted =
-            |store: &mut Store, measured: Measured, log| store.note_check(best.clone(), then, after, &measured, log);
+            |store: &mut Store, measured: Measurement, log| store.note_check(best.clone(), then, after, &measured, log);
         match self.run_again(workspace, rerun, noted).await?.done() {
             Ok(checked) => self.tell_check(checked, reason).map(WaitEnd::Done),
             Err(ending) => Ok(ending),
@@ -75,7 +75,7 @@ impl SessionContext<'_> {
         &self,
         workspace: &mut Workspace,
         rerun: RunAgain<'_>,
-        note: impl FnOnce(&mut Store, Measured, PathBuf) -> T,
+        note: impl FnOnce(&mut Store, Measurement, PathBuf) -> T,
     ) -> Result<WaitEnd<T>, SessionError> {
         gate_of_run(self, &rerun.record.commit, !workspace.owner.is_one_of_many()).await?;
         let mut run = rerun.begin(workspace, &mut self.store())?;
@@ -90,9 +90,9 @@ impl SessionContext<'_> {
             }
             Err(ending) => Err(ending),
         };
-        workspace.check_out(&mut self.store(), &before_rerun(&run.open)?)?;
-        self.store().journal.give_up(run.open.id);
-        workspace.enter_idle(&mut self.store(), run.open.id, None)?;
+        workspace.check_out(&mut self.store(), &to_base(&run.made))?;
+        self.store().journal.give_up(run.id());
+        workspace.enter_idle(&mut self.store(), run.id(), None)?;
         self.publish()?;
         Ok(noted.map_or_else(|ending| ending, WaitEnd::Done))
     }
@@ -146,7 +146,14 @@ impl SessionContext<'_> {
 impl Store {
     /// Notes in the journal that the best experiment was run again, and what that says, to be written with the end of the
     /// attempt. A drift is new with the first rerun that shows it.
-    fn note_check(&mut self, best: Record, then: Number, after: u32, measured: &Measured, log: PathBuf) -> RerunResult {
+    fn note_check(
+        &mut self,
+        best: Record,
+        then: Number,
+        after: u32,
+        measured: &Measurement,
+        log: PathBuf,
+    ) -> RerunResult {
         let now = match (&measured.value, &measured.failure) {
             (Some(now), None) => Ok(now.clone()),
             (_, failure) => {
@@ -211,33 +218,33 @@ pub(crate) struct RunAgain<'a> {
 
 impl RunAgain<'_> {
     /// Enters the run in the journal, and makes it ready.
-    fn begin(self, workspace: &mut Workspace, store: &mut Store) -> Result<Attempt, SessionError> {
+    fn begin(self, workspace: &mut Workspace, store: &mut Store) -> Result<RunningChange, SessionError> {
         let RunAgain { record, seed, slot, why } = self;
         let is_best = store.history.incumbent().is_some_and(|best| best.id == record.id);
         let name = if is_best { "the best experiment".to_owned() } else { experiment_name(record.id) };
-        let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
-        let open = OpenExperiment {
-            commit: Some(record.commit.clone()),
+        let head = Head {
             description: format!("{name} once again, as {why}"),
             beside: Concurrency { slot, ..Concurrency::default() },
-            ..open
+            ..Head::new(store.allocate(), store.tip(), store.now())
         };
-        let mut run = Attempt::in_phase(open, Phase::Checking);
-        run.run.seed = seed;
-        run.enter(store, Phase::Checking)?;
-        workspace.check_out(store, &run.open)?;
+        let made = Made { head, commit: record.commit.clone(), ..Made::default() };
+        let run = OpenRun { seed, ..OpenRun::new(RunRole::Check, 1) };
+        let mut run = RunningChange { run, ..RunningChange::new(made) };
+        run.enter(store, Attempt::Rerun)?;
+        workspace.check_out(store, &run.made)?;
         run.prepare_run(workspace, store)?;
         Ok(run)
     }
 }
 
-/// The experiment to which branch and working tree return after a rerun.
-pub(super) fn before_rerun(open: &OpenExperiment) -> Result<OpenExperiment, SessionError> {
-    Ok(OpenExperiment { commit: Some(open.base.clone()), base: commit_of(open)?, ..open.clone() })
+/// The change by which branch and working tree return from a commit to what it was made on.
+pub(crate) fn to_base(made: &Made) -> Made {
+    let head = Head { base: made.commit.clone(), ..made.head.clone() };
+    Made { head, commit: made.head.base.clone(), ..made.clone() }
 }
 
 /// Explains why the best experiment has no value any more, with the line of its log that shows it.
-fn why_lost(failure: &Failure, metric: &str, measured: &Measured) -> String {
+fn why_lost(failure: &Failure, metric: &str, measured: &Measurement) -> String {
     if matches!(failure.class, FailureClass::Protected | FailureClass::Changed | FailureClass::Tainted) {
         return failure.excerpt.replace('\n', ", ");
     }

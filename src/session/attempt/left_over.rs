@@ -10,11 +10,12 @@ use std::{fs, io, thread};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::lifecycle::Attempt;
+use super::lifecycle::{MeasuredChange, RunningChange};
 use super::measuring::metric_file_of;
 use crate::domain::{Artifact, ArtifactsRun, ExperimentId, Notice, Record, RunRole, SizeLimit, Space, list};
 use crate::exec::{Job, may_be_held};
 use crate::fs::{free_name, retry_if_removed};
+use crate::machine::OpenRun;
 use crate::rules::{ArtifactGlobs, ExperimentArtifacts, History, artifacts_to_drop, too_little_space};
 use crate::session::errors::SessionError;
 use crate::session::files::is_own;
@@ -22,8 +23,8 @@ use crate::session::store::{AGENT, Interrupt, Notices, REVIEW, RUN, Store, job_n
 use crate::session::tree::Workspace;
 use crate::session::wait::SessionContext;
 use crate::state::{
-    BeforeRun, Matching, OpenRun, SessionFolder, SetAside, StateError, TakenArtifacts, artifacts_aside,
-    forget_artifacts_of, further_runs,
+    BeforeRun, Matching, SessionFolder, SetAside, StateError, TakenArtifacts, artifacts_aside, forget_artifacts_of,
+    further_runs,
 };
 use crate::{crash, exec};
 
@@ -34,10 +35,9 @@ const LOCKS_PATIENCE: Duration = Duration::from_secs(30);
 const LOCKS_LOOK: Duration = Duration::from_millis(100);
 
 /// Waits until the shim of an active job has restored the files by which it is found.
-pub(crate) async fn await_files(shared: &SessionContext<'_>, attempt: &Attempt) {
-    let job = attempt.job();
-    let (folder, name) = job_place(&shared.store().folder.run(attempt.open.id), &job);
-    shared.executor_of(&job).await_files(&folder, name).await;
+pub(crate) async fn await_files(shared: &SessionContext<'_>, id: ExperimentId, job: &str) {
+    let (folder, name) = job_place(&shared.store().folder.run(id), job);
+    shared.executor_of(job).await_files(&folder, name).await;
 }
 
 /// Ends what is left of an experiment's jobs, and waits until it is gone.
@@ -139,7 +139,7 @@ fn has_space(path: &Path, bytes: u64) -> bool {
     })
 }
 
-impl Attempt {
+impl RunningChange {
     /// Returns whether its run leaves artifacts: the first one, and fresh runs that decide on the change. Those that repeat a
     /// measurement, and further ones of the baseline, leave none.
     fn leaves_artifacts(&self) -> bool {
@@ -173,7 +173,7 @@ impl Attempt {
         if aside.moves {
             shared.store().note_activity();
         }
-        let (folder, id) = (self.run_folder(&shared.store())?, self.open.id);
+        let (folder, id) = (self.run_folder(&shared.store())?, self.id());
         let (over, mut taken) = oneshot::channel();
         // Copying a large file takes minutes, and other runs continue meanwhile.
         let take = move || over.send(aside.take(&folder)).is_ok();
@@ -200,7 +200,7 @@ impl Attempt {
     /// Finds the artifacts that its run left. `None` if this kind of run leaves none, or if the state before the run is
     /// unknown.
     fn find_artifacts(&self, workspace: &Workspace, store: &mut Store) -> Result<Option<SetAside>, SessionError> {
-        let id = self.open.id;
+        let id = self.id();
         if !self.leaves_artifacts() {
             return Ok(None);
         }
@@ -243,11 +243,13 @@ impl Attempt {
         let moves = workspace.owner.is_disposable() && !has_guards;
         Ok(Some(SetAside { root: root.to_owned(), files, moves, metric_file, has_space }))
     }
+}
 
-    /// Gives its draft the artifacts of the best of its fresh runs so far that left any, and removes those of the others.
+impl MeasuredChange {
+    /// Gives its record the artifacts of the best of its fresh runs so far that left any, and removes those of the others.
     /// Without a fresh run, those of the first one stay.
-    pub(crate) fn choose_artifacts(&self, store: &Store, draft: &mut Record) -> Result<(), SessionError> {
-        let Some(left) = store.journal.find(self.open.id) else { return Ok(()) };
+    pub(crate) fn choose_artifacts(&mut self, store: &Store) -> Result<(), SessionError> {
+        let Some(left) = store.journal.find(self.id()) else { return Ok(()) };
         let fresh = left.runs.iter().filter(|run| run.role != RunRole::Baseline);
         let mut runs: Vec<(OpenRun, f64)> =
             fresh.filter_map(|run| Some((run.clone(), run.result.as_ref()?.number.value))).collect();
@@ -255,8 +257,9 @@ impl Attempt {
             return Ok(());
         }
         // The first run of a trial decides with the others.
-        runs.extend(left.first_run().cloned().filter(|_| self.open.trial.is_some()).zip(draft.metric.value));
-        let folder = |run: &OpenRun| Attempt::for_extra_run(&self.open, run.clone()).run_folder(store);
+        let is_trial = self.draft.made.head.trial().is_some();
+        runs.extend(left.first_run().cloned().filter(|_| is_trial).zip(self.draft.record.metric.value));
+        let folder = |run: &OpenRun| self.with_run(run.clone()).run_folder(store);
         let mut best: Option<(&OpenRun, f64, Vec<Artifact>)> = None;
         for (run, value) in &runs {
             if best.as_ref().is_none_or(|(_, than, _)| store.contract.metric.direction.better(*value, *than))
@@ -269,13 +272,13 @@ impl Attempt {
         let is_open = |run: &&OpenRun| !run.is_first() && run.result.is_none();
         let stay = best.as_ref().map(|(run, ..)| *run).into_iter().chain(left.runs.iter().filter(is_open));
         let stay = stay.map(folder).collect::<Result<Vec<_>, _>>()?;
-        for other in store.folder.all_runs(self.open.id).filter(|folder| !stay.contains(folder)) {
+        for other in store.folder.all_runs(self.id()).filter(|folder| !stay.contains(folder)) {
             forget_artifacts_of(&other)?;
             crash::point("artifacts.worse_removed");
         }
         let (artifacts, run) = best.map(|(run, _, artifacts)| (artifacts, run)).unzip();
-        let named = run.and_then(|run| Attempt::for_extra_run(&self.open, run.clone()).artifacts_run());
-        draft.give_artifacts(artifacts.unwrap_or_default(), named);
+        let named = run.and_then(|run| self.with_run(run.clone()).artifacts_run());
+        self.draft.record.give_artifacts(artifacts.unwrap_or_default(), named);
         Ok(())
     }
 }

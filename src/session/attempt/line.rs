@@ -1,20 +1,20 @@
 //! The line of winners: the steps that need no run, and its runs: merged winners on the incumbent, or one winner's own tree
 //! afresh.
 
-use super::lifecycle::{Attempt, Attempted};
+use super::lifecycle::RunningChange;
 use super::recording::{run_finished, without_own};
 use super::reworking::refuse_commit;
 use crate::domain::{
-    CommitId, Concurrency, ExperimentId, Number, Outcome, Phase, Record, Replay, Train, experiment_names,
+    CommitId, Concurrency, DiffStat, ExperimentId, Number, Outcome, Record, Replay, Train, experiment_names,
 };
+use crate::machine::{Attempt, AttemptEntry, Draft, Head, Made, Origin, Ported};
 use crate::rules::{
-    Afresh, Car, FileTerms, Incumbent, Line, LineStep, Measured, MergedChange, Tested, Trial, Verdict, Why,
+    Afresh, Car, FileTerms, Incumbent, Line, LineStep, Measurement, MergedChange, Tested, Trial, Verdict, Why,
     fingerprint, is_confirmed, judge, judge_train, mean_tolerance, session_noise, train_tolerance,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::no_experiment;
-use crate::session::store::{Store, commit_of, draft_of};
-use crate::state::{OpenExperiment, Ported};
+use crate::session::store::Store;
 use crate::{crash, git};
 
 /// The commits of merged winners on one incumbent. They are found again after a kill.
@@ -67,8 +67,8 @@ impl Chains {
                 other => return Ok(other),
             },
         };
-        let car = open_attempt(store, *last)?;
-        let (merged, commit) = merge_onto(store, &car, &ours)?;
+        let car = winner(store, *last)?;
+        let (merged, commit) = merge_onto(store, &car.made, car.ported.as_ref(), &ours)?;
         if let Some(commit) = &commit {
             self.tops.push((cars.to_vec(), commit.clone()));
         }
@@ -76,41 +76,40 @@ impl Chains {
     }
 }
 
-/// Merges the change of an attempt, as the agent has merged it last, onto `ours`, and commits what comes of it.
+/// Merges a change onto `ours`, in the form in which its agent has merged it if it did, and commits what comes of it.
 pub(crate) fn merge_onto(
     store: &mut Store,
-    open: &OpenExperiment,
+    made: &Made,
+    ported: Option<&Ported>,
     ours: &CommitId,
 ) -> Result<(MergedChange, Option<CommitId>), SessionError> {
-    let own = open.commit.clone().map(|commit| Ported { base: open.base.clone(), commit });
-    let Some(Ported { base, commit }) = open.ported.clone().or(own) else {
-        return Err(SessionError::NoCommit(open.id));
-    };
+    let (base, commit) = ported.map_or((&made.head.base, &made.commit), |ported| (&ported.base, &ported.commit));
     let objects = &store.repo.objects;
-    Ok(match objects.merge(&base, ours, &commit)? {
+    Ok(match objects.merge(base, ours, commit)? {
         git::Merged::Conflicts(_) => (MergedChange::Conflict, None),
         git::Merged::Tree(tree) if tree.is_empty() => (MergedChange::Empty, None),
         git::Merged::Tree(tree) => {
-            let commit = objects.commit_merged(&tree, ours, &format!("{}\n", open.description))?;
+            let commit = objects.commit_merged(&tree, ours, &format!("{}\n", made.head.description))?;
             crash::point("merging.committed");
             (MergedChange::Clean, Some(commit))
         }
     })
 }
 
-/// The open attempt of this number.
-pub(crate) fn open_attempt(store: &Store, id: ExperimentId) -> Result<OpenExperiment, SessionError> {
-    find_attempt(store, id).map(|attempt| attempt.open)
+/// The open attempt of this number, with its runs.
+pub(crate) fn find_entry(store: &Store, id: ExperimentId) -> Result<AttemptEntry, SessionError> {
+    let found = store.journal.find(id).cloned();
+    found.ok_or_else(|| no_experiment(&store.history, &store.contract.tag, id.to_string()))
 }
 
-/// The attempt of this number as the journal has it.
-pub(crate) fn find_attempt(store: &Store, id: ExperimentId) -> Result<Attempt, SessionError> {
-    let left = store.journal.find(id).cloned().map(Attempt::from_journal);
-    left.ok_or_else(|| no_experiment(&store.history, &store.contract.tag, id.to_string()))
+/// The winner of this number.
+fn winner(store: &Store, id: ExperimentId) -> Result<Draft, SessionError> {
+    let draft = store.journal.attempt(id).and_then(Attempt::draft).cloned();
+    draft.ok_or_else(|| no_experiment(&store.history, &store.contract.tag, id.to_string()))
 }
 
 /// Lends the line of winners with what they are compared with. `None` without an incumbent.
-pub(crate) fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut Line, &Incumbent) -> T) -> Option<T> {
+fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut Line, &Incumbent) -> T) -> Option<T> {
     store.journal.on_line(&store.history, &store.contract, may_ask, act)
 }
 
@@ -136,35 +135,38 @@ pub(crate) fn settle_line(store: &mut Store, chains: &mut Chains, may_ask: bool)
     }
 }
 
-/// The attempt that measured these winners, merged onto the incumbent.
-pub(crate) fn train_of<'s>(store: &'s Store, cars: &[ExperimentId]) -> Option<&'s OpenExperiment> {
+/// The attempt that measured these winners, merged onto the incumbent, with the commits of its train.
+fn train_of<'s>(store: &'s Store, cars: &[ExperimentId]) -> Option<(&'s Draft, &'s [CommitId])> {
     let (on, _) = store.history.standing()?;
     let trial = Trial::Train { on, cars: cars.to_vec() };
-    store.journal.attempt_of(&trial)
+    let draft = store.journal.attempt_of(&trial)?.draft()?;
+    match &draft.made.head.origin {
+        Origin::Trial { chain, .. } => Some((draft, chain)),
+        Origin::Loop | Origin::Person { .. } => None,
+    }
 }
 
 /// Records winners as kept: one as it was measured on the incumbent, or those of a train with its commits.
 fn keep(store: &mut Store, cars: &[ExperimentId], number: &Number) -> Result<(), SessionError> {
-    let Some(trial) = train_of(store, cars).cloned() else {
+    let train = train_of(store, cars).map(|(trial, chain)| (trial.clone(), chain.to_vec()));
+    let Some((trial, chain)) = train else {
         let Some(car) = cars.first() else { return Ok(()) };
-        let open = open_attempt(store, *car)?;
-        let draft = draft_of(&open)?;
-        let record = Record { beside: without_own(&open, &draft), ..draft };
-        return store.record(open, vec![record], None);
+        let draft = winner(store, *car)?;
+        let record = Record { beside: without_own(&draft), ..*draft.record };
+        return store.record(draft.made, vec![record], None);
     };
-    let measured = draft_of(&trial)?;
-    let (mut records, mut base) = (Vec::new(), trial.base.clone());
-    let last = cars.last().copied().unwrap_or(trial.id);
-    for (id, commit) in cars.iter().zip(&trial.chain) {
-        let open = open_attempt(store, *id)?;
-        let draft = draft_of(&open)?;
+    let measured = &trial.record;
+    let (mut records, mut base) = (Vec::new(), trial.made.head.base.clone());
+    let last = cars.last().copied().unwrap_or(trial.made.head.id);
+    for (id, commit) in cars.iter().zip(&chain) {
+        let draft = winner(store, *id)?;
         let train = Train { last, members: cars.to_vec() };
         let others: Vec<ExperimentId> = cars.iter().copied().filter(|other| other != id).collect();
         let reason = match others.is_empty() {
             true => measured.reason.clone(),
             false => format!("{}, together with {}", measured.reason, experiment_names(&others)),
         };
-        let merged = on_base(store, &open, draft, base.clone(), commit.clone())?;
+        let merged = on_base(store, draft, base.clone(), commit.clone())?;
         records.push(match *id == last {
             true => {
                 let mut merged = merged;
@@ -189,19 +191,13 @@ fn keep(store: &mut Store, cars: &[ExperimentId], number: &Number) -> Result<(),
         });
         base = commit.clone();
     }
-    store.record(trial, records, None)
+    store.record(trial.made, records, None)
 }
 
 /// The record of an attempt whose change is another commit now, without a number.
-fn on_base(
-    store: &Store,
-    open: &OpenExperiment,
-    draft: Record,
-    base: CommitId,
-    commit: CommitId,
-) -> Result<Record, SessionError> {
+fn on_base(store: &Store, draft: Draft, base: CommitId, commit: CommitId) -> Result<Record, SessionError> {
     let objects = &store.repo.objects;
-    let mut record = Record { beside: open.beside.clone(), ..draft };
+    let mut record = Record { beside: draft.made.head.beside, ..*draft.record };
     record.metric.put(None);
     record.memory_gb = None;
     record.metrics = crate::domain::Metrics::default();
@@ -219,45 +215,39 @@ fn replace(
     number: Number,
     replaces: Vec<ExperimentId>,
 ) -> Result<(), SessionError> {
-    let (mut open, tip) = (open_attempt(store, car)?, store.tip());
-    let draft = draft_of(&open)?;
-    let message = format!("{}\n", open.description);
-    let commit = store.repo.objects.commit_tree_of(&draft.commit, &tip, &message)?;
+    let (draft, tip) = (winner(store, car)?, store.tip());
+    let message = format!("{}\n", draft.made.head.description);
+    let commit = store.repo.objects.commit_tree_of(&draft.record.commit, &tip, &message)?;
     crash::point("replacing.committed");
     let reason =
         format!("{number} by itself, better than what was kept meanwhile; replaces {}", experiment_names(&replaces));
-    let measured = draft.clone();
-    let mut record = Record { reason, ..on_base(store, &open, draft, tip, commit)? };
+    let afresh = store.journal.attempt_of(&Trial::Afresh(car)).and_then(Attempt::draft);
+    let measured = afresh.map_or(&draft.record, |afresh| &afresh.record).clone();
+    let artifacts_of = afresh.map(|afresh| afresh.made.head.id);
+    let made = draft.made.clone();
+    let mut record = Record { reason, ..on_base(store, draft, tip, commit)? };
     (record.metrics, record.memory_gb) = (measured.metrics, measured.memory_gb);
     record.give_artifacts(measured.artifacts, measured.artifacts_run);
     record.metric.put(Some(&number));
-    if let Some(trial) = store.journal.attempt_of(&Trial::Afresh(car))
-        && let Some(measured) = &trial.draft
-    {
-        (record.metrics, record.memory_gb) = (measured.metrics.clone(), measured.memory_gb);
-        record.give_artifacts(measured.artifacts.clone(), measured.artifacts_run);
-        open.artifacts_of = Some(trial.id);
-    }
     record.beside.replaces = replaces;
-    store.record(open, vec![record], None)
+    store.record_with_artifacts_of(made, vec![record], None, artifacts_of)
 }
 
 /// Records a winner as discarded, with its own number.
 pub(crate) fn discard(store: &mut Store, car: ExperimentId, why: Why) -> Result<(), SessionError> {
-    let open = open_attempt(store, car)?;
-    let draft = draft_of(&open)?;
+    let draft = winner(store, car)?;
     let Verdict { outcome, reason } = why.verdict();
-    let record = Record { outcome, reason, beside: without_own(&open, &draft), ..draft };
-    store.record(open, vec![record], None)
+    let record = Record { outcome, reason, beside: without_own(&draft), ..*draft.record };
+    store.record(draft.made, vec![record], None)
 }
 
 /// Has the agent merge a winner that conflicts with the incumbent.
 fn ask_to_merge(store: &mut Store, car: ExperimentId) -> Result<(), SessionError> {
     on_line(store, true, |line, on| line.asked(on, car));
     let tip = store.tip();
-    let open = OpenExperiment { merge_with: Some(tip), ..open_attempt(store, car)? };
+    let draft = winner(store, car)?;
     store.note(format!("experiment {car} conflicts with what was kept meanwhile; the agent is called to merge it"));
-    store.enter(Phase::Proposing, open)?;
+    store.enter(Attempt::MergeWinner { draft, onto: tip })?;
     crash::point("merging.asked");
     Ok(())
 }
@@ -274,60 +264,57 @@ pub(crate) fn open_trial(
     terms: &FileTerms,
     chains: &mut Chains,
     trial: &Trial,
-) -> Result<Option<Attempt>, SessionError> {
-    let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
-    let mut open = match trial {
+) -> Result<Option<RunningChange>, SessionError> {
+    let head = Head::new(store.allocate(), store.tip(), store.now());
+    let (base, commit, description, chain) = match trial {
         Trial::Afresh(car) => {
-            let winner = open_attempt(store, *car)?;
-            let description = format!("experiment {car} by itself: {}", winner.description);
-            OpenExperiment { base: winner.base, commit: winner.commit, description, ..open }
+            let Made { head: Head { base, description, .. }, commit, .. } = winner(store, *car)?.made;
+            (base, commit, format!("experiment {car} by itself: {description}"), Vec::new())
         }
         Trial::Train { cars, .. } => {
             let Some(chain) = chains.commits(store, cars)? else { return Ok(None) };
-            let description = format!("{} on the incumbent", experiment_names(cars));
-            OpenExperiment { commit: chain.last().cloned(), chain, description, ..open }
+            let Some(last) = chain.last().cloned() else { return Ok(None) };
+            (head.base.clone(), last, format!("{} on the incumbent", experiment_names(cars)), chain)
         }
     };
-    open.trial = Some(trial.clone());
-    let mut base = &open.base;
-    for commit in &open.chain {
+    let (mut refused, mut on) = (None, &base);
+    for commit in &chain {
         // Each change must keep to its limits by itself.
-        open.refused = open.refused.or(refuse_commit(store, terms, base, commit)?);
-        base = commit;
+        refused = refused.or(refuse_commit(store, terms, on, commit)?);
+        on = commit;
     }
-    let mut attempt = Attempt::in_phase(open, Phase::Idle);
-    store.enter_ready(&mut attempt)?;
+    let origin = Origin::Trial { trial: trial.clone(), chain };
+    let head = Head { base, description, origin, ..head };
+    let mut change = RunningChange::new(Made { head, commit, refused, ..Made::default() });
+    store.enter_ready(&mut change)?;
     on_line(store, true, |line, on| line.started(on, trial));
-    Ok(Some(attempt))
+    Ok(Some(change))
 }
 
-/// The verdict on a trial, in whose draft the verdict on its line's terms stands.
+/// The verdict on a trial, with the limits that count against it and its outcome for the line.
 pub(crate) fn judge_trial(
-    attempt: &mut Attempt,
     store: &Store,
     trial: &Trial,
-    measured: &Measured,
-) -> Result<(Verdict, Vec<String>), SessionError> {
-    let commit = commit_of(&attempt.open)?;
-    let diff = store.repo.objects.diff(&attempt.open.base, &commit)?.stat();
+    diff: DiffStat,
+    measured: &Measurement,
+) -> (Verdict, Vec<String>, Option<Tested>) {
     let (contract, history) = (&store.contract, &store.history);
     let number = measured.value.as_ref().filter(|_| measured.failure.is_none() && is_confirmed(contract));
     if let Some(number) = number.filter(|_| measured.unmet_limits(contract).is_empty()) {
         // Nothing selected it, and its first run counts with those that follow.
         let reason = format!("{} is {number} in its first run", contract.metric.name);
-        return Ok((Verdict { outcome: Outcome::Keep, reason }, Vec::new()));
+        return (Verdict { outcome: Outcome::Keep, reason }, Vec::new(), None);
     }
     match trial {
         Trial::Afresh(id) => {
             let car = store.journal.line.car(*id);
             let base = car.map_or(ExperimentId::BASELINE, |car| car.base);
-            let judged = judge(contract, (history, history.as_of(base)), *id, diff, measured);
-            attempt.open.tested = Some(match (&measured.value, judged.0.outcome) {
-                (_, Outcome::Crash) | (None, _) => Tested::NotBetter(None),
-                (Some(value), _) if judged.1.is_empty() => Tested::Holds(value.clone()),
+            let (verdict, unmet) = judge(contract, (history, history.as_of(base)), *id, diff, measured);
+            let tested = match (&measured.value, verdict.outcome) {
+                (Some(value), Outcome::Keep | Outcome::Discard) if unmet.is_empty() => Tested::Holds(value.clone()),
                 _ => Tested::NotBetter(None),
-            });
-            Ok(judged)
+            };
+            (verdict, unmet, Some(tested))
         }
         Trial::Train { cars, .. } => {
             let riding: Vec<&Car> = store.journal.line.cars().filter(|car| cars.contains(&car.id)).collect();
@@ -338,59 +325,53 @@ pub(crate) fn judge_trial(
             let (verdict, unmet) = judge(contract, (history, history.records()), id, diff, measured);
             let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
             let (tested, verdict) = judge_train(contract, value, verdict, &riding, tolerance);
-            attempt.open.tested = Some(tested);
-            Ok((verdict, unmet))
+            (verdict, unmet, Some(tested))
         }
     }
 }
 
-/// Says what came of a trial by its fresh runs, whose verdict is in its draft.
-pub(crate) fn decide_trial(attempt: &mut Attempt, store: &Store, trial: &Trial) -> Result<(), SessionError> {
-    let mut draft = draft_of(&attempt.open)?;
-    let Some(number) = draft.metric.number() else { return Ok(()) };
+/// Says what came of a trial by its fresh runs, whose verdict its record has.
+pub(crate) fn decide_trial(draft: &mut Draft, store: &Store, trial: &Trial) {
+    let record = &mut draft.record;
+    let Some(number) = record.metric.number() else { return };
     let tested = match trial {
         Trial::Afresh(_) => Tested::Holds(number),
         Trial::Train { cars, .. } => {
             let riding: Vec<&Car> = store.journal.line.cars().filter(|car| cars.contains(&car.id)).collect();
             let noise = session_noise(&store.history);
             let min_delta = store.contract.min_delta.value(Some(&number));
-            let tolerance = mean_tolerance(min_delta, noise.as_ref(), draft.deciding_runs().len());
-            let verdict = Verdict { outcome: draft.outcome, reason: draft.reason.clone() };
+            let tolerance = mean_tolerance(min_delta, noise.as_ref(), record.deciding_runs().len());
+            let verdict = Verdict { outcome: record.outcome, reason: record.reason.clone() };
             let (tested, verdict) = judge_train(&store.contract, Some(&number), verdict, &riding, tolerance);
-            draft.reason = verdict.reason;
+            record.reason = verdict.reason;
             tested
         }
     };
-    attempt.open.tested = Some(tested);
-    attempt.open.draft = Some(Box::new(draft));
-    Ok(())
+    draft.tested = Some(tested);
 }
 
-/// Tells the line what came of the trial, and its cars. It stays open until the line has no more use for it.
-pub(crate) fn end_trial(attempt: &mut Attempt, store: &mut Store) -> Result<Attempted, SessionError> {
-    let (Some(trial), Some(draft)) = (attempt.open.trial.clone(), attempt.open.draft.as_deref()) else {
-        return Ok(Attempted::RolledBack);
-    };
-    let is_refused = draft.outcome != Outcome::Keep;
-    let tested = match attempt.open.tested.take() {
+/// Tells the line what came of a trial, and its cars. It stays open until the line has no more use for it.
+pub(crate) fn end_trial(mut draft: Draft, trial: &Trial, store: &mut Store) -> Result<(), SessionError> {
+    let is_refused = draft.record.outcome != Outcome::Keep;
+    let tested = match draft.tested.take() {
         // A guard failed.
         Some(Tested::Holds(number) | Tested::Better(number)) if is_refused && matches!(trial, Trial::Train { .. }) => {
             Tested::NotBetter(Some(number))
         }
-        tested => tested.unwrap_or_else(|| Tested::NotBetter(draft.metric.number())),
+        tested => tested.unwrap_or_else(|| Tested::NotBetter(draft.record.metric.number())),
     };
-    attempt.open.tested = Some(tested.clone());
-    let (base, commit, reason) = (attempt.open.base.clone(), commit_of(&attempt.open)?, draft.reason.clone());
-    store.note(run_finished(&attempt.open, &reason, number_of(&tested).cloned()));
+    let Made { head, commit, .. } = &draft.made;
+    let (base, commit, reason) = (head.base.clone(), commit.clone(), draft.record.reason.clone());
+    store.note(run_finished(head, &reason, number_of(&tested).cloned()));
     let value = number_of(&tested).map(|number| number.value);
     // A run of several stands in the record of the last one.
-    let (runs, sandbox) = (draft.runs.clone(), draft.sandbox);
+    let (runs, sandbox) = (draft.record.runs.clone(), draft.record.sandbox);
     if let Some(last) = trial.cars().last()
-        && let Some(draft) = store.journal.attempt_mut(*last).and_then(|car| car.draft.as_mut())
+        && let Some(car) = store.journal.attempt_mut(*last).and_then(Attempt::draft_mut)
     {
-        draft.add_runs(runs, sandbox);
+        car.record.add_runs(runs, sandbox);
     }
-    match &trial {
+    match trial {
         Trial::Afresh(id) => {
             let afresh = number_of(&tested).map_or(Afresh::Nothing, |number| Afresh::Value(number.clone()));
             store.journal.line.ran_afresh(*id, afresh);
@@ -398,7 +379,7 @@ pub(crate) fn end_trial(attempt: &mut Attempt, store: &mut Store) -> Result<Atte
             add_replay(store, *id, Replay { base, commit, value, why })?;
         }
         Trial::Train { cars, .. } => {
-            on_line(store, true, |line: &mut Line, on| line.tested(on, &trial, tested));
+            on_line(store, true, |line: &mut Line, on| line.tested(on, trial, tested.clone()));
             // The record's train lists the cars that hold.
             let others = |id: ExperimentId| cars.iter().copied().filter(|car| *car != id).collect::<Vec<_>>();
             for id in cars {
@@ -411,9 +392,9 @@ pub(crate) fn end_trial(attempt: &mut Attempt, store: &mut Store) -> Result<Atte
             }
         }
     }
-    attempt.enter(store, Phase::Waiting)?;
+    store.enter(Attempt::Tested { draft, tested })?;
     crash::point("trial.ended");
-    Ok(Attempted::Waiting)
+    Ok(())
 }
 
 /// The number that a trial gave, whatever it is worth.
@@ -426,8 +407,9 @@ fn number_of(tested: &Tested) -> Option<&Number> {
 
 /// Notes a measurement of a winner's change in the journal, which is written with the next step, and keeps its commit.
 fn add_replay(store: &mut Store, id: ExperimentId, replay: Replay) -> Result<(), SessionError> {
-    let Some(open) = store.journal.attempt_mut(id) else { return Ok(()) };
-    open.beside.replays.push(replay);
-    let (replays, commit) = (open.beside.replays.clone(), commit_of(open)?);
+    let Some(draft) = store.journal.attempt_mut(id).and_then(Attempt::draft_mut) else { return Ok(()) };
+    let Made { head, commit, .. } = &mut draft.made;
+    head.beside.replays.push(replay);
+    let (replays, commit) = (head.beside.replays.clone(), commit.clone());
     Ok(store.refs().keep_replays(id, &replays, &commit)?)
 }

@@ -8,17 +8,18 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::lifecycle::Attempt;
+use super::lifecycle::RunningChange;
 use crate::domain::{
     CommitId, Contract, ExperimentId, Failure, FailureClass, GpuOther, MetricSource, Notice, Number, Record, Run,
-    RunRole, ended_text, experiment_name, list, shell_word,
+    RunRole, Unit, ended_text, experiment_name, list, shell_word,
 };
 use crate::exec::{Executor, Exit, Job, Running, Started, WatchedFile};
 use crate::fs::{CLOCK_LAG, read_at_most};
+use crate::machine::AttemptEntry;
 use crate::measure;
-use crate::measure::{LogSummary, MetricMention, Verdict, judge, metric_file, partial};
+use crate::measure::{LogSummary, MetricMention, judge, metric_file, partial};
 use crate::rules::{
-    CARRIED_REPEATS, CarriedFate, Measured, OtherGpu, Silence, TAINT_REPEATS, Wall, carried_clause, changed_text,
+    CARRIED_REPEATS, CarriedFate, Measurement, OtherGpu, Silence, TAINT_REPEATS, Wall, carried_clause, changed_text,
     is_empty_baseline, taint, tainting,
 };
 use crate::session::errors::{NeedsPerson, SessionError, refuse};
@@ -26,7 +27,6 @@ use crate::session::files::{LogFollower, SEED, file_with, is_pattern, last_chang
 use crate::session::store::{Interrupt, RUN, Store, run_variables};
 use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, Exited, WaitEnd, Waiter};
-use crate::state::OpenAttempt;
 
 /// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.
 const LARGEST_METRIC_FILE: u64 = 64 << 20;
@@ -58,6 +58,7 @@ pub(crate) struct MeasuringRun<'a> {
 
 /// A run that is active, or finished and not read.
 pub(crate) struct ActiveRun {
+    command: String,
     role: RunRole,
     seed: Option<u64>,
     root: PathBuf,
@@ -69,16 +70,6 @@ pub(crate) struct ActiveRun {
     /// Time that the run had taken when this process began to watch.
     before: Duration,
     began: Instant,
-}
-
-/// A finished run, with its value or the reason why there is none.
-pub(crate) struct FinishedRun {
-    role: RunRole,
-    seed: Option<u64>,
-    pub(crate) summary: LogSummary,
-    pub(crate) verdict: Verdict,
-    is_partial: bool,
-    pub(crate) exit: Exit,
 }
 
 impl MeasuringRun<'_> {
@@ -130,9 +121,21 @@ impl MeasuringRun<'_> {
     }
 
     fn active(self, job: Running, log: LogFollower, before: Duration) -> ActiveRun {
-        let MeasuringRun { role, seed, root, folder, metric_before, .. } = self;
+        let MeasuringRun { command, role, seed, root, folder, metric_before, .. } = self;
         let (is_elsewhere, root, began) = (job.is_elsewhere(), root.to_owned(), Instant::now());
-        ActiveRun { role, seed, root, folder, is_elsewhere, metric_before, job, log, before, began }
+        ActiveRun {
+            command: command.to_owned(),
+            role,
+            seed,
+            root,
+            folder,
+            is_elsewhere,
+            metric_before,
+            job,
+            log,
+            before,
+            began,
+        }
     }
 }
 
@@ -168,14 +171,14 @@ impl ActiveRun {
         waiter: &impl Waiter,
         contract: &Contract,
         baseline: Option<&Record>,
-    ) -> Result<WaitEnd<FinishedRun>, SessionError> {
+    ) -> Result<WaitEnd<(Measurement, Exit)>, SessionError> {
         match self.wait(waiter, None, |_, _| Ok(Interrupt::None)).await?.done() {
             Ok(exit) => Ok(WaitEnd::Done(self.read(contract, baseline, exit?)?)),
             Err(ending) => Ok(ending),
         }
     }
 
-    /// Reads the value of the finished run, or the reason why there is none, from its log and from how it ended. Ignores a
+    /// Reads what the finished run measured, or the reason why that is nothing, from its log and from how it ended. Ignores a
     /// metric file that the run did not write, and counts none that changed after the run. Numbers are in the units of the
     /// baseline, once there is one.
     ///
@@ -187,7 +190,7 @@ impl ActiveRun {
         contract: &Contract,
         baseline: Option<&Record>,
         exit: Exit,
-    ) -> Result<FinishedRun, SessionError> {
+    ) -> Result<(Measurement, Exit), SessionError> {
         self.log.follow_name();
         while !self.log.look()? {}
         // If that fails, at least the number was read.
@@ -224,16 +227,17 @@ impl ActiveRun {
             oom_killed: exit.oom_killed,
             lost: false,
         };
-        let mut verdict = judge(&summary, &ending);
-        let last = verdict.failure.as_ref().and_then(|failure| partial(&summary, &ending, failure.class));
+        let mut judged = judge(&summary, &ending);
+        let last = judged.as_ref().err().and_then(|failure| partial(&summary, &ending, failure.class));
         let is_partial = contract.count_partial && last.is_some();
-        if is_partial {
-            verdict = Verdict { value: last.cloned(), failure: None };
-        } else if let (Some(last), Some(failure)) = (last, &mut verdict.failure) {
+        if let (Some(last), Err(failure)) = (last, &mut judged) {
             let end = if ending.timed_out { "the deadline" } else { "it failed" };
             failure.detail = Some(format!("printed {} before {end} (`--count-partial` would count it)", last.text()));
         }
-        if let Some(failure) = verdict.failure.as_mut().filter(|it| it.class == FailureClass::NoMetric) {
+        if is_partial && let Some(last) = last {
+            judged = Ok(last.clone());
+        }
+        if let Some(failure) = judged.as_mut().err().filter(|it| it.class == FailureClass::NoMetric) {
             if refused.is_some() {
                 failure.detail = refused;
             } else if metric.source == MetricSource::Log
@@ -242,48 +246,61 @@ impl ActiveRun {
                 failure.detail = Some(named_file(&metric.name, &file, &place));
             }
         }
+        let (value, mut failure) = match judged {
+            Ok(value) => (Some(value), None),
+            Err(failure) => (None, Some(failure)),
+        };
         let is_changed =
             file.as_deref().map(WatchedFile::look) != seen || exit.watched.is_some_and(|then| seen != Some(then));
         let is_of_file = |class| matches!(class, FailureClass::Nan | FailureClass::NoMetric | FailureClass::NoOutput);
-        if is_changed && verdict.failure.as_ref().is_none_or(|failure| is_of_file(failure.class)) {
+        if is_changed && failure.as_ref().is_none_or(|failure| is_of_file(failure.class)) {
             let file: Vec<PathBuf> = metric_file_of(contract).into_iter().collect();
-            verdict.failure = Some(Failure::new(FailureClass::Changed, changed_text(&file)));
+            failure = Some(Failure::new(FailureClass::Changed, changed_text(&file)));
         }
         if self.role == RunRole::Baseline {
-            verdict.failure.take_if(|failure| is_empty_baseline(contract, failure.class, exit.exit));
+            failure.take_if(|failure| is_empty_baseline(contract, failure.class, exit.exit));
         }
-        Ok(FinishedRun { role: self.role, seed: self.seed, summary, verdict, is_partial, exit })
+        let own_unit = |(name, number): &(String, Number)| {
+            let unit = number.unit.clone().filter(|unit| Unit::of_name(name).as_ref() != Some(unit))?;
+            Some((name.clone(), unit))
+        };
+        let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
+        let measurement = Measurement {
+            value,
+            failure,
+            units: summary.metrics.iter().filter_map(own_unit).collect(),
+            metrics: summary.metrics.into_iter().collect(),
+            memory_gb: summary.memory_gb.or_else(|| gibibytes(measured_bytes)),
+            run: Some(Run {
+                command: self.command,
+                role: Some(self.role),
+                seed: self.seed,
+                started: exit.started,
+                seconds: exit.seconds,
+                exit: exit.exit,
+                signal: exit.signal,
+                silent: exit.silent,
+                value: None,
+                digits: None,
+                commit: None,
+                void: false,
+                tainted: 0,
+                queued: exit.queued,
+                partial: is_partial,
+                part: summary.part,
+            }),
+            sandbox: exit.sandbox,
+            ended: ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds),
+            ..Measurement::default()
+        };
+        Ok((measurement, exit))
     }
 }
 
-impl FinishedRun {
-    /// The run for a record, without its value.
-    pub(crate) fn run(&self, command: &str) -> Run {
-        let Exit { started, seconds, exit, signal, silent, queued, .. } = self.exit;
-        Run {
-            command: command.to_owned(),
-            role: Some(self.role),
-            seed: self.seed,
-            started,
-            seconds,
-            exit,
-            signal,
-            silent,
-            value: None,
-            digits: None,
-            commit: None,
-            void: false,
-            tainted: 0,
-            queued,
-            partial: self.is_partial,
-            part: self.summary.part,
-        }
-    }
-
-    /// Describes how the run ended.
-    pub(crate) fn ended(&self) -> String {
-        ended_text(self.exit.exit, self.exit.signal, self.exit.timed_out, self.exit.seconds)
-    }
+/// Bytes as GiB, rounded to the MiB; `None` for none.
+fn gibibytes(bytes: u64) -> Option<f64> {
+    const MIB: f64 = 1024.0 * 1024.0;
+    (bytes > 0).then(|| ((bytes as f64 / MIB).round() / 1024.0 * 1e6).round() / 1e6)
 }
 
 /// The duration so far of the run in `folder`.
@@ -361,14 +378,14 @@ pub(crate) enum RepeatReason {
     Carried,
 }
 
-impl Attempt {
+impl RunningChange {
     /// Takes the number from a run during which others were on its GPUs, and gives those others. The baseline keeps its number,
     /// as the session needs one.
-    pub(crate) fn taint(&self, store: &Store, seen: Vec<GpuOther>, verdict: &mut Verdict) -> Vec<GpuOther> {
-        let class = verdict.failure.as_ref().map(|failure| failure.class);
+    pub(crate) fn taint(&self, store: &Store, seen: Vec<GpuOther>, failure: &mut Option<Failure>) -> Vec<GpuOther> {
+        let class = failure.as_ref().map(|failure| failure.class);
         let others = tainting(seen, &self.known_on_gpus(store), class);
-        if !others.is_empty() && !self.open.id.is_baseline() {
-            verdict.failure = Some(taint(&others));
+        if !others.is_empty() && !self.id().is_baseline() {
+            *failure = Some(taint(&others));
         }
         others
     }
@@ -379,9 +396,9 @@ impl Attempt {
             return baseline.gpu_others.clone();
         }
         // While the baseline is being measured, those beside its first run, once that is repeated no more.
-        let first = store.journal.find(self.open.id).and_then(OpenAttempt::first_run);
+        let first = store.journal.find(self.id()).and_then(AttemptEntry::first_run);
         match first.filter(|first| !self.run.is_first() && first.tainted == TAINT_REPEATS) {
-            Some(_) => Exit::read(&store.folder.run(self.open.id), RUN).unwrap_or_default().gpu_others,
+            Some(_) => Exit::read(&store.folder.run(self.id()), RUN).unwrap_or_default().gpu_others,
             None => Vec::new(),
         }
     }
@@ -389,7 +406,7 @@ impl Attempt {
     /// Returns why to repeat a finished run, if it is to be repeated. What makes its number worthless says nothing about
     /// the experiment. In a tree of `ar`'s own, files that change are the run's own doing if they change again, so that one
     /// repeat tells. *In place* the user may edit any file meanwhile, a protected one too.
-    pub(crate) fn repeat_of(&self, measured: &Measured) -> Option<RepeatReason> {
+    pub(crate) fn repeat_of(&self, measured: &Measurement) -> Option<RepeatReason> {
         let class = measured.failure.as_ref().map(|failure| failure.class);
         let repeats = self.run.without.as_ref().map_or(0, |without| without.repeats);
         if !measured.carried.is_empty() && class != Some(FailureClass::Protected) && repeats < CARRIED_REPEATS {
@@ -403,8 +420,9 @@ impl Attempt {
             let has_number = !self.is_beside_first() || self.run.role != RunRole::Check;
             return has_number.then_some(RepeatReason::Tainted);
         }
-        let is_disturbed = !self.open.id.is_baseline() && !measured.changed().is_empty();
-        let (is_in_place, is_protected) = (self.open.beside.slot.is_none(), class == Some(FailureClass::Protected));
+        let is_disturbed = !self.id().is_baseline() && !measured.changed().is_empty();
+        let (is_in_place, is_protected) =
+            (self.made.head.beside.slot.is_none(), class == Some(FailureClass::Protected));
         let is_changed = class == Some(FailureClass::Changed)
             || is_disturbed && !is_protected
             // Its own change was checked before, so that the run or the user did this.
@@ -418,17 +436,17 @@ impl Attempt {
         &mut self,
         workspace: &mut Workspace,
         store: &mut Store,
-        measured: &Measured,
+        measured: &Measurement,
         why: RepeatReason,
     ) -> Result<(), SessionError> {
         self.count_repeat(store, measured, why);
         self.enter_run(store)?;
-        workspace.check_out(store, &self.open)?;
+        workspace.check_out(store, &self.made)?;
         self.prepare_run(workspace, store)
     }
 
     /// Counts a repeat of its run and tells of it. The journal is written when the run is made ready.
-    pub(crate) fn count_repeat(&mut self, store: &mut Store, measured: &Measured, why: RepeatReason) {
+    pub(crate) fn count_repeat(&mut self, store: &mut Store, measured: &Measurement, why: RepeatReason) {
         let said = match why {
             RepeatReason::Changed => match (&measured.failure, measured.changed()) {
                 (Some(failure), changed) if changed.is_empty() => failure.excerpt.replace('\n', ", "),
@@ -438,7 +456,7 @@ impl Attempt {
             RepeatReason::OtherGpu => measured.other_gpu.as_ref().map(OtherGpu::clause).unwrap_or_default(),
             RepeatReason::Carried => carried_clause(&measured.carried),
         };
-        store.note(Notice::RunRepeated { id: self.open.id, why: said });
+        store.note(Notice::RunRepeated { id: self.id(), why: said });
         match why {
             RepeatReason::Changed => self.run.repeated += 1,
             RepeatReason::Tainted => self.run.tainted += 1,
@@ -453,8 +471,9 @@ impl Attempt {
         &mut self,
         workspace: &mut Workspace,
         store: &mut Store,
-        measured: &Measured,
+        measured: &Measurement,
     ) -> Result<bool, SessionError> {
+        let id = self.id();
         let Some(without) = &mut self.run.without else { return Ok(false) };
         let (mut aside, mut back, mut needed) = (Vec::new(), Vec::new(), Vec::new());
         for (path, effect) in take(&mut without.tried) {
@@ -473,7 +492,7 @@ impl Attempt {
                 }
             }
         }
-        let (id, with, value) = (self.open.id, without.value, measured.counted_value());
+        let (with, value) = (without.value, measured.counted_value());
         let is_missed = with.is_some() && value.is_none() && !(back.is_empty() && needed.is_empty());
         if !aside.is_empty() {
             let text = |value: Option<f64>| value.map_or("no value".to_owned(), |value| Number::of(value).raw);
@@ -522,8 +541,8 @@ impl Attempt {
     }
 
     /// Tells that the baseline keeps the number of a tainted run, if it does.
-    pub(crate) fn note_tainted_baseline(&self, store: &mut Store, measured: &Measured) {
-        let keeps = self.open.id.is_baseline() && self.run.role == RunRole::Baseline && measured.failure.is_none();
+    pub(crate) fn note_tainted_baseline(&self, store: &mut Store, measured: &Measurement) {
+        let keeps = self.id().is_baseline() && self.run.role == RunRole::Baseline && measured.failure.is_none();
         if keeps && !measured.gpu_others.is_empty() {
             let (runs, who) = (TAINT_REPEATS + 1, GpuOther::clause(&measured.gpu_others));
             store.note(Notice::BaselineTainted { runs, who });

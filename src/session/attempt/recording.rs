@@ -4,28 +4,34 @@
 use jiff::Timestamp;
 
 use super::left_over::settle_artifacts;
-use super::lifecycle::Attempt;
+use super::lifecycle::RunningChange;
 use super::line::end_trial;
 use crate::crash;
-use crate::domain::{CommitId, Concurrency, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Replay, list};
+use crate::domain::{CommitId, Concurrency, Event, ExperimentId, Notice, Number, Outcome, Record, Replay, list};
 use crate::fs::written_to;
 use crate::git::WorktreeSnapshot;
 use crate::ledger::Entry;
+use crate::machine::{Attempt, AttemptEntry, Draft, Head, Made, Recording};
 use crate::rules::{Afresh, Car, doubtful_gain, is_confirmed};
 use crate::session::errors::SessionError;
 use crate::session::files::exclude_own;
-use crate::session::store::{NO_KEEP, Store, commit_of};
+use crate::session::store::{NO_KEEP, Store};
 use crate::session::tree::{UsersTree, Workspace};
-use crate::state::{OpenAttempt, OpenExperiment};
 
 impl Store {
-    /// Records experiments one after the other, those of a train all or none, and closes them. `open` is the attempt that
-    /// measured them.
-    pub(crate) fn record(
+    /// Records experiments one after the other, those of a train all or none, and closes them. `made` is the change that was
+    /// measured for them.
+    pub(crate) fn record(&mut self, made: Made, records: Vec<Record>, tree: UsersTree<'_>) -> Result<(), SessionError> {
+        self.record_with_artifacts_of(made, records, tree, None)
+    }
+
+    /// Does the same where another attempt left the artifacts of the last record.
+    pub(crate) fn record_with_artifacts_of(
         &mut self,
-        open: OpenExperiment,
+        made: Made,
         mut records: Vec<Record>,
         tree: UsersTree<'_>,
+        artifacts_of: Option<ExperimentId>,
     ) -> Result<(), SessionError> {
         let first = self.history.next_sequence();
         for (record, sequence) in records.iter_mut().zip(first..) {
@@ -38,48 +44,49 @@ impl Store {
             first.layout = self.journal.layout.clone().filter(|layout| self.history.layout() != Some(layout));
         }
         // The row of one that is replaced may stand anywhere.
-        let rows_from = if open.replaces.is_some() { 0 } else { self.ledger.length()? };
+        let rows_from = if made.head.replaces().is_some() { 0 } else { self.ledger.length()? };
         let mut tags = Vec::new();
         for record in &records {
-            let (tag, unsynced) = self.refs().prepare_record(record, open.replaces.as_deref())?;
+            let (tag, unsynced) = self.refs().prepare_record(record, made.head.replaces())?;
             self.written.unsynced.append(unsynced);
             tags.push(tag);
         }
-        let open = OpenExperiment { recording: records, rows_from, ..open };
-        self.enter(Phase::Recording, open.clone())?;
+        let recording = Recording { made, records, rows_from, artifacts_of, has_rows: false };
+        self.enter(Attempt::Recording(recording.clone()))?;
         crash::point("recording.entered");
-        for (tag, record) in tags.into_iter().zip(&open.recording) {
+        for (tag, record) in tags.into_iter().zip(&recording.records) {
             self.repo.refs.place_record(tag)?;
             crash::point("recording.recorded");
             self.history.push(record.clone());
         }
-        self.settle(&open, tree, LeftParts::Nothing)
+        self.settle(&recording, tree, LeftParts::Nothing)
     }
 
     /// Does what a process that was killed has left of it.
-    pub(crate) fn finish_recording(&mut self, open: &OpenExperiment, tree: UsersTree<'_>) -> Result<(), SessionError> {
-        for record in &open.recording {
+    pub(crate) fn finish_recording(&mut self, attempt: Attempt, tree: UsersTree<'_>) -> Result<(), SessionError> {
+        let recording = attempt.into_recording();
+        for record in &recording.records {
             if self.history.get(record.id).is_none() {
-                self.write_record(record, open.replaces.as_deref())?;
+                self.write_record(record, recording.made.head.replaces())?;
                 self.history.push(record.clone());
             }
             crash::point("recording.recorded");
         }
-        self.settle(open, tree, LeftParts::Something)
+        self.settle(&recording, tree, LeftParts::Something)
     }
 
     /// Writes rows, branch, working tree and memory files of what is recorded, and closes the attempts.
-    fn settle(&mut self, open: &OpenExperiment, mut tree: UsersTree<'_>, found: LeftParts) -> Result<(), SessionError> {
-        let records = &open.recording;
+    fn settle(&mut self, recording: &Recording, mut tree: UsersTree<'_>, found: LeftParts) -> Result<(), SessionError> {
+        let (records, id) = (&recording.records, recording.made.head.id);
         for record in records {
-            self.write_row(open, record, found)?;
+            self.write_row(recording, record, found)?;
             self.refs().keep_replays(record.id, &record.beside.replays, &record.commit)?;
         }
         let look = match (&mut tree, records.last()) {
-            (Some(workspace), Some(record)) => workspace.follow(self, open, record)?,
+            (Some(workspace), Some(record)) => workspace.follow(self, &recording.made, record)?,
             _ => {
                 let known: Vec<CommitId> = records.iter().map(|record| record.base.clone()).collect();
-                self.follow_with_branch(open, &known)?;
+                self.follow_with_branch(id, &known)?;
                 None
             }
         };
@@ -87,7 +94,7 @@ impl Store {
         for record in records {
             // The last record of a train has the artifacts of the run that measured all cars together.
             let is_last = records.last().is_some_and(|last| last.id == record.id);
-            let from = if is_last { open.artifacts_of.unwrap_or(open.id) } else { record.id };
+            let from = if is_last { recording.artifacts_of.unwrap_or(id) } else { record.id };
             let limit = self.contract.keep_artifacts;
             let settled = settle_artifacts(&self.folder, &self.history, limit, (record, from));
             self.notices.or_unsettled(record.id, settled);
@@ -106,12 +113,12 @@ impl Store {
             self.journal.line.kept(&kept);
         }
         if let Some(workspace) = tree {
-            return workspace.enter_idle(self, open.id, look);
+            return workspace.enter_idle(self, id, look);
         }
         // If somebody at work has deleted the rows meanwhile, those of open experiments are not among the restored ones.
         self.heal()?;
-        records.iter().try_for_each(|record| self.write_row(open, record, LeftParts::Something))?;
-        let closed: Vec<ExperimentId> = records.iter().map(|record| record.id).chain([open.id]).collect();
+        records.iter().try_for_each(|record| self.write_row(recording, record, LeftParts::Something))?;
+        let closed: Vec<ExperimentId> = records.iter().map(|record| record.id).chain([id]).collect();
         for id in closed {
             self.repo.refs.drop_ref(&self.contract.tag.open_ref(id))?;
             self.journal.close(id);
@@ -123,13 +130,14 @@ impl Store {
 
     /// Appends the row of an experiment, or puts it in the place of that of the version which it replaces; unless it is there,
     /// behind where the file ended when the step was entered. One of the same commit before that is another session's.
-    fn write_row(&mut self, open: &OpenExperiment, record: &Record, found: LeftParts) -> Result<(), SessionError> {
+    fn write_row(&mut self, recording: &Recording, record: &Record, found: LeftParts) -> Result<(), SessionError> {
+        let head = &recording.made.head;
         let name = self.ledger.name();
         self.ledger.give_way();
-        if matches!(found, LeftParts::Something) && self.ledger.has_row(&record.commit, open.rows_from)? {
+        if matches!(found, LeftParts::Something) && self.ledger.has_row(&record.commit, recording.rows_from)? {
             return Ok(());
         }
-        match open.versions.last().filter(|_| open.replaces.is_some()) {
+        match head.versions.last().filter(|_| head.replaces().is_some()) {
             Some(old) => self.ledger.replace(&old.commit, &Entry::of(record), &self.folder.state())?,
             None => self.ledger.append(&Entry::of(record))?,
         }
@@ -141,9 +149,9 @@ impl Store {
     }
 
     /// Brings the branch to the incumbent where no working tree follows it.
-    fn follow_with_branch(&mut self, open: &OpenExperiment, known: &[CommitId]) -> Result<(), SessionError> {
+    fn follow_with_branch(&mut self, id: ExperimentId, known: &[CommitId]) -> Result<(), SessionError> {
         let tip = self.tip();
-        self.set_branch(&tip, &known.iter().collect::<Vec<_>>(), &format!("experiment {}", open.id))?;
+        self.set_branch(&tip, &known.iter().collect::<Vec<_>>(), &format!("experiment {id}"))?;
         crash::point("settling.branch_moved");
         if self.repo.refs.head_if_sound()?.is_some_and(|head| head.branch() == Some(&self.contract.tag.branch_ref())) {
             self.note_once(Notice::HeadOnBranch(self.contract.tag.branch()));
@@ -164,7 +172,7 @@ impl Workspace {
     fn follow(
         &mut self,
         store: &mut Store,
-        open: &OpenExperiment,
+        made: &Made,
         record: &Record,
     ) -> Result<Option<WorktreeSnapshot>, SessionError> {
         let look = self.look.take().and_then(|look| look.if_current(store));
@@ -172,7 +180,7 @@ impl Workspace {
         let why = format!("{} experiment {}", record.outcome, record.id);
         self.move_head(store, target, &[&record.commit, &record.base], &why)?;
         crash::point("settling.branch_moved");
-        match open.refused.is_some() && open.by_hand {
+        match made.refused.is_some() && made.head.is_by_hand() {
             true => self.restore_only_protected(&record.commit, &record.base)?,
             false => self.restore_after_look(store, look.as_ref(), target, &record.commit)?,
         }
@@ -186,68 +194,63 @@ impl Workspace {
 }
 
 /// Puts an experiment that beat its own base in the line of winners, where it waits for the incumbent; ends a trial. Gives the
-/// record back where nothing has to be waited for: it is no winner, or its base is the incumbent and nothing else is open.
-pub(crate) fn join_line(
-    attempt: &mut Attempt,
-    store: &mut Store,
-    record: Record,
-) -> Result<Option<Record>, SessionError> {
-    if attempt.open.trial.is_some() {
-        attempt.open.draft = Some(Box::new(record));
-        end_trial(attempt, store)?;
-        return Ok(None);
+/// draft back where nothing has to be waited for: it is no winner, or its base is the incumbent and nothing else is open.
+pub(crate) fn join_line(mut draft: Draft, store: &mut Store) -> Result<Option<Draft>, SessionError> {
+    if let Some(trial) = draft.made.head.trial().cloned() {
+        return end_trial(draft, &trial, store).map(|()| None);
     }
-    let is_alone = store.journal.open_attempts().all(|open| open.id == attempt.open.id);
+    let (id, record) = (draft.made.head.id, &draft.record);
+    let is_alone = store.journal.attempts().all(|open| open.id() == id);
     let base = store.history.kept_at(&record.base).and_then(|base| store.history.get(base));
     let against = base.map(|base| (base.id, store.history.number_to_beat(base).map(|number| number.value)));
     let number = record.metric.number().filter(|_| record.outcome == Outcome::Keep);
-    let (Some((base, against)), Some(number)) = (against, number) else { return Ok(Some(record)) };
+    let (Some((base, against)), Some(number)) = (against, number) else { return Ok(Some(draft)) };
     if is_alone && record.base == store.tip() {
-        return Ok(Some(record));
+        return Ok(Some(draft));
     }
     // Over a baseline that had nothing to measure yet nobody knows it.
     let gain = against.map_or(0.0, |against| store.contract.metric.direction.gain(number.value, against));
-    attempt.open.beside.replays.push(own_measurement(&record));
-    store.note(run_finished(&attempt.open, &record.reason, Some(number.clone())));
-    let mut car = Car::new(attempt.open.id, base, number.clone(), gain);
+    let own = own_measurement(record);
+    draft.made.head.beside.replays.push(own);
+    store.note(run_finished(&draft.made.head, &draft.record.reason, Some(number.clone())));
+    let mut car = Car::new(id, base, number.clone(), gain);
     // Fresh runs of its own tree need not be made again.
     car.afresh = is_confirmed(&store.contract).then_some(Afresh::Value(number));
     store.journal.line.won(car);
-    attempt.open.draft = Some(Box::new(record));
-    attempt.enter(store, Phase::Waiting)?;
+    store.enter(Attempt::Winner(draft))?;
     crash::point("line.won");
     Ok(None)
 }
 
 /// The measurement of a winner on its own base.
-fn own_measurement(draft: &Record) -> Replay {
-    let (base, commit) = (draft.base.clone(), draft.commit.clone());
-    Replay { base, commit, value: draft.metric.value, why: draft.reason.clone() }
+fn own_measurement(record: &Record) -> Replay {
+    let (base, commit) = (record.base.clone(), record.commit.clone());
+    Replay { base, commit, value: record.metric.value, why: record.reason.clone() }
 }
 
 /// The replays of a winner, without the measurement that its record already has.
-pub(crate) fn without_own(open: &OpenExperiment, draft: &Record) -> Concurrency {
-    let own = own_measurement(draft);
-    let mut beside = open.beside.clone();
+pub(crate) fn without_own(draft: &Draft) -> Concurrency {
+    let own = own_measurement(&draft.record);
+    let mut beside = draft.made.head.beside.clone();
     beside.replays.retain(|replay| *replay != own);
     beside
 }
 
 /// The event of a run that ended without a record.
-pub(crate) fn run_finished(open: &OpenExperiment, reason: &str, value: Option<Number>) -> Event {
-    let (id, description, trial) = (open.id, open.description.clone(), open.trial.is_some());
+pub(crate) fn run_finished(head: &Head, reason: &str, value: Option<Number>) -> Event {
+    let (id, description, trial) = (head.id, head.description.clone(), head.trial().is_some());
     Event::RunFinished { id, description, reason: reason.to_owned(), value, trial }
 }
 
 impl Store {
     /// Enters a commit of an attempt, which waits for a slot, in the journal; a ref keeps it from `git gc`.
-    pub(crate) fn enter_ready(&mut self, attempt: &mut Attempt) -> Result<(), SessionError> {
-        let commit = commit_of(&attempt.open)?;
-        self.refs().keep_replays(attempt.open.id, &attempt.open.beside.replays, &commit)?;
-        self.repo.refs.put_ref(&self.contract.tag.open_ref(attempt.open.id), commit.as_str())?;
+    pub(crate) fn enter_ready(&mut self, change: &mut RunningChange) -> Result<(), SessionError> {
+        let Made { head, commit, .. } = &mut change.made;
+        self.refs().keep_replays(head.id, &head.beside.replays, commit)?;
+        self.repo.refs.put_ref(&self.contract.tag.open_ref(head.id), commit.as_str())?;
         crash::point("ready.ref_made");
-        attempt.open.seat = None;
-        attempt.enter(self, Phase::Committing)?;
+        head.seat = None;
+        change.enter(self, Attempt::Ready)?;
         crash::point("ready.entered");
         Ok(())
     }
@@ -256,10 +259,12 @@ impl Store {
     pub(crate) fn close_open(&mut self, id: ExperimentId) -> Result<(), SessionError> {
         self.refs().drop_all_of(id)?;
         crash::point("closing.ref_dropped");
-        let is_overtaken =
-            |left: &OpenAttempt| left.open.trial.is_some() && left.open.tested.is_none() && !left.runs.is_empty();
+        let is_overtaken = |left: &AttemptEntry| {
+            let is_tested = matches!(left.attempt, Attempt::Tested { .. });
+            left.attempt.trial().is_some() && !is_tested && !left.runs.is_empty()
+        };
         let left = self.journal.close(id).filter(is_overtaken);
-        let overtaken = left.map(|left| run_finished(&left.open, "overtaken by a keep", None));
+        let overtaken = left.map(|left| run_finished(left.attempt.head(), "overtaken by a keep", None));
         self.write_journal()?;
         self.notices.or_unsettled(id, self.folder.forget_artifacts(id));
         overtaken.into_iter().for_each(|event| self.note(event));

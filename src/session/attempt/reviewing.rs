@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::during_call::wait_for_agent;
 use super::left_over::restore_after;
-use super::lifecycle::{Attempt, Attempted, Stage};
+use super::lifecycle::{Attempted, MeasuredChange, Stage};
 use super::recording::join_line;
 use crate::agent::{Answer, Reviewing, review_prompt};
 use crate::domain::{
@@ -19,12 +19,13 @@ use crate::domain::{
 use crate::exec::{Job, Running};
 use crate::fs::write_unsynced;
 use crate::git::ChangeKind;
+use crate::machine::{Attempt, Draft, Made};
 use crate::measure::last_lines;
 use crate::rules::{JobPlaces, WalledRole, priced};
 use crate::session::errors::SessionError;
 use crate::session::files::{refuse_spoilt, remove_file};
 use crate::session::research::artifact::new_claims;
-use crate::session::store::{REVIEW, Store, clear_run_folder, draft_of, own_names, run_variables};
+use crate::session::store::{REVIEW, Store, clear_run_folder, own_names, run_variables};
 use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, Exited, SessionContext, WaitEnd};
 use crate::state::{SessionFolder, read_log_tail};
@@ -79,23 +80,24 @@ pub(crate) fn review_tree(folder: &SessionFolder, id: ExperimentId) -> PathBuf {
     folder.trees().join(format!("review-{id}"))
 }
 
-impl Attempt {
-    /// Returns whether the draft would be kept and needs a review first.
-    pub(crate) fn awaits_review(&self, store: &Store, draft: &Record) -> bool {
-        let is_own = self.open.trial.is_none() && !self.open.id.is_baseline();
-        let would_be_kept = draft.outcome == Outcome::Keep && draft.review.is_none();
+impl MeasuredChange {
+    /// Returns whether it would be kept and needs a review first.
+    pub(crate) fn awaits_review(&self, store: &Store) -> bool {
+        let Draft { made: Made { head, .. }, record, .. } = &self.draft;
+        let is_own = head.trial().is_none() && !head.id.is_baseline();
+        let would_be_kept = record.outcome == Outcome::Keep && record.review.is_none();
         is_own && would_be_kept && store.contract.reviewer.is_some()
     }
 
     /// Has the change reviewed, which would be kept. Beside others it leaves its slot first.
     pub(crate) async fn review(
-        &mut self,
+        mut self,
         workspace: &mut Workspace,
         shared: &SessionContext<'_>,
         deadline: Deadline,
     ) -> Result<Stage, SessionError> {
         if self.phase != Phase::Reviewing {
-            self.enter(&mut shared.store(), Phase::Reviewing)?;
+            self.enter(&mut shared.store(), Attempt::Review)?;
             crash::point("reviewing.entered");
         }
         if workspace.owner.is_one_of_many() {
@@ -107,37 +109,36 @@ impl Attempt {
         }
     }
 
-    /// Puts the verdict and what follows from it into the draft, unless it has one. Every ending but [`WaitEnd::Detached`]
-    /// leaves a draft with a review, if the session still has a reviewer.
+    /// Puts the verdict and what follows from it into the record, unless it has one. Every ending but [`WaitEnd::Detached`]
+    /// leaves a record with a review, if the session still has a reviewer.
     pub(crate) async fn have_reviewed(
         &mut self,
         shared: &SessionContext<'_>,
         deadline: Deadline,
     ) -> Result<WaitEnd<()>, SessionError> {
-        let mut draft = draft_of(&self.open)?;
-        if draft.review.is_some() {
+        let record = &mut *self.draft.record;
+        if record.review.is_some() {
             return Ok(WaitEnd::Done(()));
         }
         if shared.store().contract.reviewer.is_none() {
             // It was turned off after it had been called.
             let store = &mut *shared.store();
-            ReviewCall::of(&draft, &store.folder).remove_tree(store);
+            ReviewCall::of(record, &store.folder).remove_tree(store);
             return Ok(WaitEnd::Done(()));
         }
-        let call = ReviewCall::of(&draft, &shared.store().folder);
+        let call = ReviewCall::of(record, &shared.store().folder);
         let review = match call.review(shared, deadline).await? {
             WaitEnd::Done(review) => review,
             _ => return Ok(WaitEnd::Detached),
         };
-        shared.emit(Event::ReviewFinished { id: self.open.id, review: review.clone(), late: false })?;
+        shared.emit(Event::ReviewFinished { id: record.id, review: review.clone(), late: false })?;
         if review.verdict == ReviewVerdict::NotEarned {
-            draft.outcome = Outcome::Discard;
-            draft.reason += &format!(", but the reviewer says {}", review.sentence());
-            draft.failure = Some(Failure::new(FailureClass::ReviewFailed, review.why.clone()));
+            record.outcome = Outcome::Discard;
+            record.reason += &format!(", but the reviewer says {}", review.sentence());
+            record.failure = Some(Failure::new(FailureClass::ReviewFailed, review.why.clone()));
         }
-        draft.review = Some(review);
-        self.open.draft = Some(Box::new(draft));
-        self.enter(&mut shared.store(), Phase::Reviewing)?;
+        record.review = Some(review);
+        self.enter(&mut shared.store(), Attempt::Review)?;
         crash::point("reviewing.noted");
         Ok(WaitEnd::Done(()))
     }
@@ -308,19 +309,18 @@ fn prompt(store: &Store, call: &ReviewCall<'_>, diff: &[u8]) -> Result<String, S
 
 /// The attempts that are to be reviewed, or are being reviewed.
 pub(crate) fn to_review(store: &Store) -> Vec<ExperimentId> {
-    store.journal.in_phase(Phase::Reviewing).map(|open| open.id).collect()
+    store.journal.in_phase(Phase::Reviewing).map(Attempt::id).collect()
 }
 
-/// Has an attempt reviewed. Then it is a winner, or is recorded.
-pub(crate) async fn review(attempt: &mut Attempt, shared: &SessionContext<'_>) -> Result<Attempted, SessionError> {
-    if let WaitEnd::Detached = attempt.have_reviewed(shared, None).await? {
+/// Has a change reviewed. Then it is a winner, or is recorded.
+pub(crate) async fn review(mut change: MeasuredChange, shared: &SessionContext<'_>) -> Result<Attempted, SessionError> {
+    if let WaitEnd::Detached = change.have_reviewed(shared, None).await? {
         return Ok(Attempted::StillRunning);
     }
-    let draft = draft_of(&attempt.open)?;
-    let alone = join_line(attempt, &mut shared.store(), draft)?;
-    if let Some(record) = alone {
-        let record = Record { beside: attempt.open.beside.clone(), ..record };
-        shared.store().record(attempt.open.clone(), vec![record], None)?;
+    let alone = join_line(change.draft, &mut shared.store())?;
+    if let Some(Draft { made, record, .. }) = alone {
+        let record = Record { beside: made.head.beside.clone(), ..*record };
+        shared.store().record(made, vec![record], None)?;
     }
     shared.publish()?;
     Ok(Attempted::Waiting)

@@ -1,6 +1,5 @@
 //! The run of an attempt: prepared, started or picked up, watched, and started again if it was lost.
 
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,35 +8,34 @@ use serde_json::json;
 
 use super::change_checks::is_changed;
 use super::left_over::{await_files, point_run_log, restore_after};
-use super::lifecycle::Attempt;
-use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, RepeatReason, metric_file_stamp};
+use super::lifecycle::RunningChange;
+use super::measuring::{ActiveRun, MeasuringRun, RepeatReason, metric_file_stamp};
 use crate::crash;
 use crate::domain::{
-    Actor, Contract, Environment, Event, FailureClass, Metrics, Notice, Number, Phase, Record, Run, RunRole, Unit,
+    Actor, Contract, Environment, Event, FailureClass, Metrics, Notice, Number, Phase, Record, RunRole,
 };
-use crate::exec::{ExecError, Executor, Job, Started};
+use crate::exec::{ExecError, Executor, Exit, Job, Started};
 use crate::fs::remove_left_over;
+use crate::machine::{Attempt, Made};
 use crate::rules::{
-    History, LOST_RETRIES, Measured, OtherGpu, RunFound, WalledRole, axis_values, outside_cause, spoilt_by_full_disk,
-    unranged,
+    History, LOST_RETRIES, Measurement, OtherGpu, RunFound, WalledRole, axis_values, outside_cause,
+    spoilt_by_full_disk, unranged,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{clear_folder, full_elsewhere, refuse_spoilt, remove_file};
-use crate::session::store::{
-    Interrupt, RUN, RUN_FILES, Store, clear_run_folder, commit_of, guard_name, job_place, run_name,
-};
+use crate::session::store::{Interrupt, RUN, RUN_FILES, Store, clear_run_folder, guard_name, job_place, run_name};
 use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, Heartbeat, SessionContext, WaitEnd, gate_of_run};
 
 /// Limit on retries after a job's files were deleted while it was started or picked up.
 pub(crate) const DELETIONS: u32 = 3;
 
-impl Attempt {
+impl RunningChange {
     /// Removes the files of an earlier run, and enters the run in the journal unless the experiment is refused. From here on, an
     /// `exit.json` belongs to this run.
     pub(crate) fn prepare_run(&mut self, workspace: &Workspace, store: &mut Store) -> Result<(), SessionError> {
-        if self.open.refused.is_some() {
-            return self.enter(store, Phase::Committing);
+        if self.made.refused.is_some() {
+            return self.enter(store, Attempt::Ready);
         }
         if self.run.is_first() {
             self.clear_first_run(store)?;
@@ -48,7 +46,7 @@ impl Attempt {
         self.run.metric_file = metric_file_stamp(&store.contract, workspace.root());
         self.run.starts += 1;
         if self.run.is_first() {
-            self.enter(store, Phase::Running)?;
+            self.enter(store, Attempt::Run)?;
         } else {
             self.enter_run(store)?;
         }
@@ -59,16 +57,16 @@ impl Attempt {
 
     /// Notes the commit in the journal, and removes the files of an earlier run, its guards and its artifacts.
     fn clear_first_run(&mut self, store: &mut Store) -> Result<(), SessionError> {
-        let folder = clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.notices)?;
-        if self.phase == Phase::Running || !self.open.versions.is_empty() {
+        let folder = clear_run_folder(&store.folder, self.id(), store.contract.guards.len(), &mut store.notices)?;
+        if self.phase == Phase::Running || !self.made.head.versions.is_empty() {
             // Without the files removed now, a lost run would look like one that was never started, and a version to be
             // reworked would have no log.
-            self.enter(store, Phase::Committing)?;
+            self.enter(store, Attempt::Ready)?;
             crash::point("running.left");
         }
         remove_left_over(&folder)?;
-        if self.run.starts == 0 && !self.open.versions.is_empty() {
-            store.folder.set_version_aside(self.open.id, self.open.versions.len(), store.contract.guards.len())?;
+        if self.run.starts == 0 && !self.made.head.versions.is_empty() {
+            store.folder.set_version_aside(self.id(), self.made.head.versions.len(), store.contract.guards.len())?;
             crash::point("running.version_set_aside");
         }
         for name in RUN_FILES {
@@ -80,12 +78,12 @@ impl Attempt {
                 remove_file(&folder.join(format!("{name}.{kind}")))?;
             }
         }
-        Ok(store.folder.forget_artifacts(self.open.id)?)
+        Ok(store.folder.forget_artifacts(self.id())?)
     }
 
     /// The folder of its run's own files.
     pub(crate) fn run_folder(&self, store: &Store) -> Result<PathBuf, SessionError> {
-        let folder = store.folder.create_run(self.open.id)?;
+        let folder = store.folder.create_run(self.id())?;
         Ok(job_place(&folder, &run_name(&self.run)).0)
     }
 
@@ -98,7 +96,7 @@ impl Attempt {
         let mut deletions = 0;
         loop {
             if !self.is_prepared {
-                await_files(shared, self).await;
+                await_files(shared, self.id(), &run_name(&self.run)).await;
             }
             let folder = self.run_folder(&shared.store())?;
             match shared.runs.found(&folder, RUN) {
@@ -106,7 +104,7 @@ impl Attempt {
                 RunFound::Gone | RunFound::Unstarted => {
                     // Further runs and checks passed it with what asked for them.
                     if self.run.is_first() {
-                        gate_of_run(shared, &commit_of(&self.open)?, !workspace.owner.is_one_of_many()).await?;
+                        gate_of_run(shared, &self.made.commit, !workspace.owner.is_one_of_many()).await?;
                     }
                     if !self.is_prepared {
                         self.note_metric_file(workspace, &mut shared.store())?;
@@ -125,8 +123,8 @@ impl Attempt {
                 }
                 run => {
                     workspace.recall_tree(&folder);
-                    workspace.recall_files(&folder, &commit_of(&self.open)?, self.is_of_baseline());
-                    shared.store().begin_detection(Actor::Run, self.open.id)?;
+                    workspace.recall_files(&folder, &self.made.commit, self.is_of_baseline());
+                    shared.store().begin_detection(Actor::Run, self.id())?;
                     return run.map(Some);
                 }
             }
@@ -152,7 +150,7 @@ impl Attempt {
     /// Its run, and where that takes place. A check or a control is told that it is the best experiment, and a run of the baseline for a
     /// change that it is the baseline, each in a folder of its own: the files of both experiments stay as they are.
     fn measuring<'a>(&self, workspace: &'a Workspace, store: &'a Store) -> Result<MeasuringRun<'a>, SessionError> {
-        let commit = commit_of(&self.open)?;
+        let commit = self.made.commit.clone();
         let told = match self.run.role {
             // On slots another one may have been kept since it began.
             RunRole::Check | RunRole::Control => store.history.kept_at(&commit),
@@ -165,7 +163,7 @@ impl Attempt {
             seed: self.run.seed,
             contract: &store.contract,
             command: &store.contract.command,
-            id: told.unwrap_or(self.open.id),
+            id: told.unwrap_or(self.id()),
             commit,
             state: store.folder.state(),
             wall: workspace.wall(store, &folder, &store.contract.command, &WalledRole::Run),
@@ -184,10 +182,10 @@ impl Attempt {
         store: &mut Store,
         executor: &Executor,
     ) -> Result<ActiveRun, SessionError> {
-        let commit = commit_of(&self.open)?;
-        workspace.make_ready(store, self.open.id, &commit)?;
+        let commit = self.made.commit.clone();
+        workspace.make_ready(store, self.id(), &commit)?;
         if self.run.is_first() {
-            clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.notices)?;
+            clear_run_folder(&store.folder, self.id(), store.contract.guards.len(), &mut store.notices)?;
         }
         let run = self.measuring(workspace, store)?;
         let (role, log, folder) = (run.role, run.log(), run.folder);
@@ -196,17 +194,17 @@ impl Attempt {
             store.note(notice);
         }
         crash::point("running.log_linked");
-        workspace.note_settings(store, self.open.id, &self.job())?;
+        workspace.note_settings(store, self.id(), &run_name(&self.run))?;
         workspace.note_tree(&commit, (!role.is_tied()).then_some(&*folder))?;
         workspace.begin_carrying(store, &commit, &folder, self.is_of_baseline())?;
         self.note_before_run(workspace, store)?;
-        store.begin_detection(Actor::Run, self.open.id)?;
+        store.begin_detection(Actor::Run, self.id())?;
         let run = self.measuring(workspace, store)?.start(executor)?;
         if !self.is_beside_first() {
             store.note(Event::RunStarted {
-                id: self.open.id,
+                id: self.id(),
                 commit,
-                description: self.open.description.clone(),
+                description: self.made.head.description.clone(),
                 log,
                 timeout: store.contract.timeout.as_secs_f64(),
                 incumbent: store.history.to_beat(&store.contract).map(|(_, number)| number),
@@ -224,14 +222,14 @@ impl Attempt {
         workspace: &mut Workspace,
         shared: &SessionContext<'_>,
         deadline: Deadline,
-    ) -> Result<WaitEnd<Box<Measured>>, SessionError> {
+    ) -> Result<WaitEnd<Box<Measurement>>, SessionError> {
         loop {
             let ended = match self.take_run(workspace, shared).await? {
                 Some(run) => self.watch_run(workspace, shared, run, deadline).await?,
                 None => WaitEnd::Lost,
             };
             match ended {
-                WaitEnd::Lost if shared.overtaken.borrow().contains(&self.open.id) => return Ok(WaitEnd::Interrupted),
+                WaitEnd::Lost if shared.overtaken.borrow().contains(&self.id()) => return Ok(WaitEnd::Interrupted),
                 // The caller that asked for a further run decides whether it starts again.
                 WaitEnd::Lost if !self.run.is_first() => return Ok(WaitEnd::Lost),
                 WaitEnd::Lost if self.may_start_again() => {
@@ -268,12 +266,13 @@ impl Attempt {
 
     /// Returns whether its run is one of the baseline.
     fn is_of_baseline(&self) -> bool {
-        self.open.id.is_baseline() || self.run.role == RunRole::Baseline
+        self.id().is_baseline() || self.run.role == RunRole::Baseline
     }
 
     /// Returns whether it is a proposal of which nothing was measured, that may wait for another slot.
     fn is_proposal(&self) -> bool {
-        self.run.is_first() && self.open.trial.is_none() && self.open.draft.is_none() && self.open.beside.slot.is_some()
+        let Made { head, before, .. } = &self.made;
+        self.run.is_first() && head.trial().is_none() && before.is_none() && head.beside.slot.is_some()
     }
 
     /// Returns whether its run was cancelled before it began, so that it can wait for a slot as before.
@@ -287,7 +286,7 @@ impl Attempt {
     pub(crate) fn wait_for_slot(&mut self, store: &mut Store) -> Result<(), SessionError> {
         self.forget_run(store)?;
         self.run.starts = 0;
-        self.enter(store, Phase::Committing)
+        self.enter(store, Attempt::Ready)
     }
 
     /// Returns whether its run starts again if it is lost.
@@ -302,9 +301,9 @@ impl Attempt {
         shared: &SessionContext<'_>,
         mut run: ActiveRun,
         deadline: Deadline,
-    ) -> Result<WaitEnd<Box<Measured>>, SessionError> {
+    ) -> Result<WaitEnd<Box<Measurement>>, SessionError> {
         let mut heartbeat = Heartbeat::new();
-        let id = self.open.id;
+        let id = self.id();
         let is_beside = self.is_beside_first();
         let is_proposal = self.is_proposal();
         let tick = |elapsed: Option<Duration>, last: Option<&Number>| {
@@ -323,7 +322,7 @@ impl Attempt {
         };
         let ended = run.wait(shared, deadline, tick).await?;
         if ended.is_over() {
-            restore_after(shared, id, &self.job()).await?;
+            restore_after(shared, id, &run_name(&self.run)).await?;
         }
         if ended.is_over() && self.has_lost_tree(workspace, &mut shared.store())? {
             return Ok(WaitEnd::Lost);
@@ -351,10 +350,10 @@ impl Attempt {
         };
         crash::point("running.over");
         let store = &mut *shared.store();
-        let finished = run.read(&store.contract, store.history.baseline(), exit)?;
-        let disk = finished.exit.disk;
-        let measured = self.measure(workspace, store, finished)?;
-        let (what, failed) = (format!("the run of experiment {}", self.open.id), measured.failure.is_some());
+        let (measured, exit) = run.read(&store.contract, store.history.baseline(), exit)?;
+        let disk = exit.disk;
+        let measured = self.complete(workspace, store, measured, exit)?;
+        let (what, failed) = (format!("the run of experiment {}", self.id()), measured.failure.is_some());
         if let Err(full) = refuse_spoilt(&store.repo, &store.folder, &what, failed) {
             return Err(self.spoilt(store, full));
         }
@@ -371,15 +370,21 @@ impl Attempt {
         Ok(WaitEnd::Done(Box::new(measured)))
     }
 
-    /// Returns whether the tree of a run or a guard was deleted, which makes the results unreliable. If so, removes them
-    /// before it rebuilds the tree, since afterwards nothing shows that the tree was missing.
+    /// Returns whether the tree of its run was deleted, which makes the results unreliable. If so, removes them before it
+    /// rebuilds the tree, since afterwards nothing shows that the tree was missing.
     pub(crate) fn has_lost_tree(&self, workspace: &mut Workspace, store: &mut Store) -> Result<bool, SessionError> {
-        if !workspace.owner.is_disposable() || workspace.is_whole() {
+        if !is_tree_lost(workspace) {
             return Ok(false);
         }
         self.forget_run(store)?;
-        workspace.check_out_again(store, &commit_of(&self.open)?)?;
+        workspace.check_out_again(store, &self.made.commit)?;
         Ok(true)
+    }
+
+    /// Removes the results of its run, so that it runs again.
+    pub(crate) fn forget_run(&self, store: &Store) -> Result<(), SessionError> {
+        let folder = self.run_folder(store)?;
+        RUN_FILES.iter().try_for_each(|name| remove_file(&folder.join(name)))
     }
 
     /// Schedules a rerun after a full disk, without counting it as a start. Returns `full`.
@@ -394,46 +399,44 @@ impl Attempt {
         full
     }
 
-    /// Evaluates a finished run. It has no value if files changed during the run.
-    fn measure(
+    /// Adds to a measurement what the working tree and the machine say of it. It has no value if files changed during the run.
+    fn complete(
         &self,
         workspace: &mut Workspace,
         store: &mut Store,
-        finished: FinishedRun,
-    ) -> Result<Measured, SessionError> {
-        let (run, ended) = (finished.run(&store.contract.command), finished.ended());
-        let FinishedRun { summary, mut verdict, exit, .. } = finished;
-        let commit = commit_of(&self.open)?;
-        let carried = workspace.find_carried(store, &exit)?;
-        let disturbance = workspace.compare_after_run(store, self.open.id, &commit, &mut verdict)?;
-        let is_changed_after = is_changed(&verdict);
-        let disturbance = self.counted(store, &workspace.file_terms, disturbance)?;
+        mut measured: Measurement,
+        exit: Exit,
+    ) -> Result<Measurement, SessionError> {
+        let failure = &mut measured.failure;
+        measured.carried = workspace.find_carried(store, &exit)?;
+        let disturbance = workspace.compare_after_run(store, self.id(), &self.made.commit, failure)?;
+        let is_changed_after = is_changed(failure.as_ref());
+        measured.disturbance = self.counted(store, &workspace.file_terms, disturbance)?;
         // Changes during the baseline come from its own run, so they do not count.
-        let disturbed = disturbance.failure().filter(|_| !self.open.id.is_baseline());
-        let class = verdict.failure.as_ref().map(|failure| failure.class);
+        let disturbed = measured.disturbance.failure().filter(|_| !self.id().is_baseline());
+        let class = failure.as_ref().map(|failure| failure.class);
         if let Some(disturbed) = disturbed
             // A run that failed by itself keeps its failure: it has no value anyway.
             && (class.is_none() || is_changed_after || disturbed.class == FailureClass::Protected)
             && class != Some(FailureClass::Protected)
         {
-            verdict.failure = Some(disturbed);
+            *failure = Some(disturbed);
         }
-        let gpu_others = self.taint(store, exit.gpu_others, &mut verdict);
+        measured.gpu_others = self.taint(store, exit.gpu_others, failure);
+        measured.outside_cause =
+            failure.as_ref().and_then(|it| outside_cause(it.class, exit.gpu_other_bytes, full_elsewhere().as_deref()));
+        if let Some(run) = &mut measured.run {
+            run.tainted = self.run.tainted;
+        }
         store.name_written_links(exit.started);
-        let metrics: Metrics = summary.metrics.iter().cloned().collect();
-        let own = |(name, number): &(String, Number)| {
-            let unit = number.unit.clone().filter(|unit| Unit::of_name(name).as_ref() != Some(unit))?;
-            Some((name.clone(), unit))
-        };
-        let units: BTreeMap<String, Unit> = summary.metrics.iter().filter_map(own).collect();
-        if let Some(number) = verdict.value.as_ref().filter(|_| store.history.baseline().is_some()) {
+        if let Some(number) = measured.value.as_ref().filter(|_| store.history.baseline().is_some()) {
             store.name_unit_change(number);
         }
         if !self.is_beside_first() {
-            unranged_axes(&store.contract, &store.history, &metrics).into_iter().for_each(|notice| store.note(notice));
+            let unranged = unranged_axes(&store.contract, &store.history, &measured.metrics);
+            unranged.into_iter().for_each(|notice| store.note(notice));
         }
-        let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
-        let node = exit.node.map(|node| Environment {
+        measured.node = exit.node.map(|node| Environment {
             host: exit.host,
             gpu: node.gpu,
             gpus: node.gpus,
@@ -441,35 +444,23 @@ impl Attempt {
             ..Environment::default()
         });
         let baseline = store.history.baseline().and_then(|baseline| baseline.environment.gpu.as_deref());
-        let other_gpu = OtherGpu::between(baseline, node.as_ref().and_then(|node| node.gpu.as_deref()));
-        Ok(Measured {
-            node,
-            other_gpu,
-            carried,
-            outside_cause: verdict
-                .failure
-                .as_ref()
-                .and_then(|it| outside_cause(it.class, exit.gpu_other_bytes, full_elsewhere().as_deref())),
-            value: verdict.value,
-            failure: verdict.failure,
-            metrics,
-            units,
-            memory_gb: summary.memory_gb.or_else(|| gibibytes(measured_bytes)),
-            run: Some(Run { tainted: self.run.tainted, ..run }),
-            sandbox: exit.sandbox,
-            ended,
-            disturbance,
-            gpu_others,
-        })
+        let node = measured.node.as_ref().and_then(|node| node.gpu.as_deref());
+        measured.other_gpu = OtherGpu::between(baseline, node);
+        Ok(measured)
     }
 
     /// Restarts a run that was lost with its machine or its shim, or terminated by a process that was killed during its
     /// rollback.
     fn run_again(&mut self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
-        store.note(format!("restarted the run of experiment {}, which was lost", self.open.id));
-        workspace.check_out(store, &self.open)?;
+        store.note(format!("restarted the run of experiment {}, which was lost", self.id()));
+        workspace.check_out(store, &self.made)?;
         self.prepare_run(workspace, store)
     }
+}
+
+/// Returns whether the tree of a job was deleted.
+pub(crate) fn is_tree_lost(workspace: &Workspace) -> bool {
+    workspace.owner.is_disposable() && !workspace.is_whole()
 }
 
 /// Names axes without a range whose numbers are not within 0..1, unless an earlier experiment had such a number.
@@ -482,10 +473,4 @@ fn unranged_axes(contract: &Contract, history: &History, metrics: &Metrics) -> V
     let unranged = unranged(composite, &values);
     let new = unranged.filter(|(axis, ..)| !history.records().iter().any(|record| was_so(axis, record)));
     new.map(|(axis, number, counts)| Notice::AxisUnranged { axis: axis.to_owned(), number, counts }).collect()
-}
-
-/// Bytes as GiB, rounded to the MiB; `None` for none.
-fn gibibytes(bytes: u64) -> Option<f64> {
-    const MIB: f64 = 1024.0 * 1024.0;
-    (bytes > 0).then(|| ((bytes as f64 / MIB).round() / 1024.0 * 1e6).round() / 1e6)
 }

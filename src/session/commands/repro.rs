@@ -17,10 +17,10 @@ use crate::exec::{ExecError, Executor, Exit};
 use crate::fs::open_locked;
 use crate::git::{HeadTarget, Repo};
 use crate::rules::{
-    CameBack, FileTerms, JobPlaces, Wall, WalledRole, came_back, environment_differences, failed_again,
+    CameBack, FileTerms, JobPlaces, Measurement, Wall, WalledRole, came_back, environment_differences, failed_again,
     protected_mounts, repeat_limit, tainting,
 };
-use crate::session::attempt::{FinishedRun, MeasuringRun, metric_file_stamp};
+use crate::session::attempt::{MeasuringRun, metric_file_stamp};
 use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{REPRO_FOLDER, UNFINISHED, is_own};
 use crate::session::store::{Interrupt, Interrupts, Walls, own_names, watch_programs_until, writes_log};
@@ -151,28 +151,28 @@ impl SessionView {
         let (_, recorded) = record.to_repeat();
         let finished = run.finish(self, place, interrupts, publish).await?;
         let Some(finished) = finished else { return Ok(None) };
-        let (ended, FinishedRun { verdict, exit, .. }) = (finished.ended(), finished);
+        let (measured, exit) = finished;
         let here = exec::environment(place.worktree());
         let changes = environment_differences(record, record.id, &here);
-        let numbers = verdict.value.as_ref().filter(|_| verdict.failure.is_none()).zip(recorded);
+        let numbers = measured.value.as_ref().filter(|_| measured.failure.is_none()).zip(recorded);
         let limit = repeat_limit(&self.history, &self.elsewhere());
         Ok(Some(Reproduced {
             came_back: match numbers {
-                Some((measured, recorded)) => Some(came_back(record.metric.direction, &recorded, measured, limit)),
+                Some((now, recorded)) => Some(came_back(record.metric.direction, &recorded, now, limit)),
                 None => {
                     // A baseline that had nothing to measure yet.
                     let empty = Failure::new(FailureClass::Nan, "");
                     let recorded = record.failure.as_ref().or(record.metric.value.is_none().then_some(&empty));
-                    failed_again(recorded, verdict.failure.as_ref())
+                    failed_again(recorded, measured.failure.as_ref())
                 }
             },
             changes,
             host: here.host,
-            gpu_others: self.tainting(&exit, verdict.failure.as_ref()),
-            measured: verdict.value,
-            failure: verdict.failure,
+            gpu_others: self.tainting(&exit, measured.failure.as_ref()),
+            measured: measured.value,
+            failure: measured.failure,
             seconds: exit.seconds,
-            ended,
+            ended: measured.ended,
             kept: None,
             log: None,
         }))
@@ -253,7 +253,7 @@ impl<'a> ScratchRun<'a> {
         place: &Repo,
         interrupts: &Interrupts,
         publish: &mut dyn FnMut(&Rerunning<'_>),
-    ) -> Result<Option<FinishedRun>, SessionError> {
+    ) -> Result<Option<(Measurement, Exit)>, SessionError> {
         let ScratchRun { contract, command, links, .. } = self;
         let root = place.worktree();
         let folder = place.git_dir().join(REPRO_FOLDER);

@@ -8,6 +8,7 @@ use crate::domain::{Clock, DEFAULT_GRACE, ExperimentId, Phase, StopWhen, Tag, ex
 use crate::exec::{ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
+use crate::machine::Attempt;
 use crate::report::SessionStatus;
 use crate::rules::{Activity, Observations, UnrecordedTip, activity};
 use crate::session::errors::SessionError;
@@ -59,13 +60,13 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
     let Some(asked) = owner()? else {
         refuse_elsewhere(&folder, false)?;
         let journal = journal(&folder);
-        let open = || journal.iter().flat_map(Journal::steps).filter(|(phase, _)| *phase != Phase::Waiting);
-        let alone = open().find(|(phase, open)| runs_alone(&folder, *phase, open.id));
+        let open = || journal.iter().flat_map(Journal::attempts).filter(|open| open.phase() != Phase::Waiting);
+        let alone = open().find(|open| runs_alone(&folder, open.phase(), open.id()));
         // Records that cannot be read name no next one.
         let next = read_history(repo, tag).ok().map(|history| history.next_id());
         return Ok(match (alone, open().next(), next) {
-            (Some((_, open)), ..) => Stopped::RunsAlone(open.id),
-            (None, Some((_, open)), _) => Stopped::Left(open.id),
+            (Some(open), ..) => Stopped::RunsAlone(open.id()),
+            (None, Some(open), _) => Stopped::Left(open.id()),
             (None, None, Some(next)) if Executor::of_any().is_active(&folder.run(next), RUN) => {
                 Stopped::RunsUnknown(next)
             }
@@ -87,9 +88,8 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
             None => {
                 folder.take_stop_request();
                 let journal = journal(&folder);
-                let mut open = journal.iter().flat_map(Journal::steps);
-                let confirming = open.find(|(phase, _)| *phase == Phase::Confirming);
-                return Ok(Stopped::Ended(confirming.map(|(_, open)| open.id)));
+                let mut confirming = journal.iter().flat_map(|journal| journal.in_phase(Phase::Confirming));
+                return Ok(Stopped::Ended(confirming.next().map(Attempt::id)));
             }
         };
         let heard = folder.stop_request().is_none();

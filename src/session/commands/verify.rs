@@ -22,7 +22,6 @@ use crate::rules::{
     AblatingRun, AblationState, AblationTerms, TAINT_REPEATS, ablation, describe_failure, fresh_groups,
     fresh_groups_besides, most_ablating_runs, taint,
 };
-use crate::session::attempt::FinishedRun;
 use crate::session::errors::{CannotStart, SessionError, VerifyError, refuse};
 use crate::session::files::{read_history, refuse_elsewhere};
 use crate::session::plan::{Drive, Placing, layout_of};
@@ -318,19 +317,17 @@ impl<'a> FreshRuns<'a> {
         let removed = place.remove_linked();
         let finished = ran?;
         removed?;
-        let Some(finished) = finished else { return Ok(None) };
-        let ended = finished.ended();
-        let FinishedRun { verdict, exit, .. } = finished;
-        let others = view.tainting(&exit, verdict.failure.as_ref());
+        let Some((measured, exit)) = finished else { return Ok(None) };
+        let others = view.tainting(&exit, measured.failure.as_ref());
         if !others.is_empty() && repeats < TAINT_REPEATS {
             return Ok(Some(FreshEnd::Crowded(GpuOther::clause(&others))));
         }
-        let failure = if others.is_empty() { verdict.failure } else { Some(taint(&others)) };
-        Ok(Some(match (failure, verdict.value) {
+        let failure = if others.is_empty() { measured.failure } else { Some(taint(&others)) };
+        Ok(Some(match (failure, measured.value) {
             (None, Some(number)) => FreshEnd::Value(number),
             (Some(failure), _) => {
                 let beside = if others.is_empty() { String::new() } else { format!("; {}", GpuOther::clause(&others)) };
-                let why = describe_failure(&failure, &contract.metric.name, &ended, None) + &beside;
+                let why = describe_failure(&failure, &contract.metric.name, &measured.ended, None) + &beside;
                 FreshEnd::Nothing(Unmeasured { why, is_of_code: failure.class.judges_change() })
             }
             (None, None) => FreshEnd::Nothing(Unmeasured { why: "no number".to_owned(), is_of_code: true }),

@@ -6,13 +6,14 @@ use super::repair::RepairableFinding;
 use crate::domain::{Area, CommitId, Contract, ExperimentId, Finding, Record, Severity, Tag, TreeOwner, with_causes};
 use crate::fs::absent;
 use crate::git::{BrokenRef, GitError, Repo};
+use crate::machine::Head;
 use crate::rules::{History, Tip, gaps, judge_tip, lost_ids};
 use crate::session::errors::{ErrorKind, SessionError};
 use crate::session::files::{
     driven_elsewhere, expected_tip, is_fetched, no_session, parse_record, record_id, recorded_terms, session_of_head,
 };
 use crate::session::store::left_at_tip;
-use crate::state::{Journal, OpenExperiment, SEE_DOCTOR, SESSIONS_FOLDER, SessionFolder, StateError};
+use crate::state::{Journal, SEE_DOCTOR, SESSIONS_FOLDER, SessionFolder, StateError};
 
 /// The repair command, for hints.
 pub(crate) const REPAIR: &str = "ar doctor --repair";
@@ -211,7 +212,7 @@ impl Facts {
     }
 
     /// The experiment that a lost journal left at the tip of the branch.
-    pub(crate) fn left_at_tip(&self, repo: &Repo) -> Result<Option<OpenExperiment>, SessionError> {
+    pub(crate) fn left_at_tip(&self, repo: &Repo) -> Result<Option<Head>, SessionError> {
         let terms = self.terms().filter(|_| self.has_lost_journal());
         terms.map_or(Ok(None), |terms| left_at_tip(repo, &self.folder, &terms, self.history()))
     }

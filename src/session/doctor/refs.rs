@@ -26,9 +26,9 @@ fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
     }
     let record = facts.refs.iter().find(|found| found.name == broken.name).map(|found| found.object.clone());
     record.or_else(|| {
-        let mut open = facts.known_journal().into_iter().flat_map(Journal::open_attempts);
-        let open = open.find(|open| facts.tag.open_ref(open.id) == broken.name)?;
-        open.commit.as_ref().map(ToString::to_string)
+        let mut open = facts.known_journal().into_iter().flat_map(Journal::attempts);
+        let open = open.find(|open| facts.tag.open_ref(open.id()) == broken.name)?;
+        open.commit().map(ToString::to_string)
     })
 }
 
@@ -309,13 +309,13 @@ fn left_trees(repo: &Repo, facts: &Facts) -> Result<Vec<PathBuf>, SessionError> 
     trees.sort();
     trees.dedup();
     let used: Vec<PathBuf> = journal
-        .steps()
-        .filter_map(|(phase, open)| match phase {
-            Phase::Proposing => open.seat.map(|seat| facts.folder.seat(seat)),
+        .attempts()
+        .filter_map(|open| match open.phase() {
+            Phase::Proposing => open.head().seat.map(|seat| facts.folder.seat(seat)),
             Phase::Running | Phase::Guarding | Phase::Confirming => {
-                open.beside.slot.map(|slot| facts.folder.slot(slot))
+                open.head().beside.slot.map(|slot| facts.folder.slot(slot))
             }
-            Phase::Reviewing => Some(review_tree(&facts.folder, open.id)),
+            Phase::Reviewing => Some(review_tree(&facts.folder, open.id())),
             _ => None,
         })
         .collect();

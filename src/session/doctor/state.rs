@@ -16,7 +16,7 @@ use crate::rules::{Tip, ignored_changes};
 use crate::session::errors::SessionError;
 use crate::session::store::open_attempt::contradiction;
 use crate::session::store::{RUN, trouble_text};
-use crate::state::{EVENT_LOGS, Journal, MEMORY_FILES, OpenExperiment, StateError, UNTRACKED, read_json};
+use crate::state::{EVENT_LOGS, Journal, MEMORY_FILES, StateError, UNTRACKED, read_json};
 
 /// Compares the state folder of a session.
 pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
@@ -147,15 +147,16 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<RepairableFinding>
         return found;
     }
     let runs = Executor::of_any();
-    let goes_on = |open: &OpenExperiment| {
-        let folder = facts.folder.run(open.id);
+    let goes_on = |id| {
+        let folder = facts.folder.run(id);
         runs.is_active(&folder, RUN) || runs.has_job(&folder)
     };
     let resume = |what: String| Finding::warning(Area::Journal, what).hint(format!("ar resume {}", facts.tag));
     let mut torn = Vec::new();
-    for (phase, open) in journal.steps() {
-        let what = format!("experiment {} is open ({phase})", open.id);
-        let goes_on = goes_on(open);
+    for attempt in journal.attempts() {
+        let id = attempt.id();
+        let what = format!("experiment {id} is open ({})", attempt.phase());
+        let goes_on = goes_on(id);
         let finding = match (&facts.holder, goes_on) {
             (Some(_), _) => Finding::ok(Area::Journal, what),
             (None, true) => resume(format!("{what} and its run continues without an active ar")),
@@ -163,7 +164,7 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<RepairableFinding>
         };
         found.push(finding.into());
         if !goes_on {
-            torn.extend(torn_run_files(&facts.folder.run(open.id)));
+            torn.extend(torn_run_files(&facts.folder.run(id)));
         }
     }
     found.extend(torn.into_iter().map(|path| {

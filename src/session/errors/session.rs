@@ -102,10 +102,6 @@ pub enum SessionError {
     BestLost { id: ExperimentId, why: String, crashes: u32, log: PathBuf },
     #[error("{0}")]
     Contradiction(&'static str),
-    #[error("the journal names no commit for experiment {0}")]
-    NoCommit(ExperimentId),
-    #[error("the journal does not say what experiment {0} measured")]
-    NoDraft(ExperimentId),
     #[error("session {tag} is active {other}; it can be taken over in {}", clock_time(other.wait.as_secs_f64()))]
     Elsewhere { tag: Tag, other: OtherHost },
     #[error("session {tag} was taken over by {by}")]
@@ -166,8 +162,6 @@ impl SessionError {
             | SessionError::BadRecord { .. }
             | SessionError::LostRecord { .. }
             | SessionError::Contradiction(_)
-            | SessionError::NoCommit(_)
-            | SessionError::NoDraft(_)
             | SessionError::NoContract(_)
             | SessionError::State(StateError::Json { .. }) => ErrorKind::Damaged,
             SessionError::Git(GitError::Cut { cut: Cut::Asked, .. }) => ErrorKind::Interrupted,

@@ -95,8 +95,6 @@ fn errors() -> Vec<SessionError> {
         }))),
         SessionError::BestLost { id: 3.into(), why: "no".into(), crashes: 3, log: path() },
         SessionError::Contradiction("one"),
-        SessionError::NoCommit(3.into()),
-        SessionError::NoDraft(3.into()),
         SessionError::NotStopped { tag: "t".into(), holder: "process 1".into() },
         SessionError::NotAsked {
             process: 7,

@@ -19,11 +19,14 @@ use crate::exec::{GpuHolder, GpuLocks, OpensWatch, boot_id, host_name};
 use crate::fs::remove_left_over;
 use crate::git::{Repo, Untracked};
 use crate::ledger::LedgerFile;
+use crate::machine::{Attempt, Head, Made, OpenRun, Origin};
 use crate::rules::{
-    FileTerms, Forbidden, GpuSlot, History, Measured, Night, RunFound, axes_without_number, baseline_runs,
+    FileTerms, Forbidden, GpuSlot, History, Measurement, Night, RunFound, axes_without_number, baseline_runs,
     baseline_with, describe_failure, is_confirmed, may_be_code, refuse_incomparable,
 };
-use crate::session::attempt::{Attempt, Attempted, await_files, end_first_jobs, end_further_runs, end_jobs};
+use crate::session::attempt::{
+    Attempted, MeasuredChange, RunningChange, Stage, await_files, end_first_jobs, end_further_runs, end_jobs, job_of,
+};
 use crate::session::errors::{CannotStart, FailedBaseline, SessionError, TryError, refuse};
 use crate::session::files::{
     INDEX_BEFORE, exclude_own, exclude_pattern, expected_tip, read_history, refuse_elsewhere, remove_file,
@@ -31,14 +34,13 @@ use crate::session::files::{
 use crate::session::plan::{Drive, Plan, Surveyed, entered_night, leave_former_branch};
 use crate::session::store::open_attempt::contradiction;
 use crate::session::store::{
-    Expected, Interrupts, JournalFile, Notices, RUN, ReceivedMessages, Store, draft_of, guard_name, is_being_replaced,
+    Expected, Interrupts, JournalFile, Notices, RUN, ReceivedMessages, Store, guard_name, is_being_replaced,
     journal_of_remains, run_name, trouble_text,
 };
 use crate::session::tree::{SETTINGS_BEFORE, SlotSetup};
 use crate::session::wait::{Alerted, Deadline, WaitEnd, guardian_lines, interval_of, report_unopened};
 use crate::state::{
-    Aside, CARRIED, Journal, Memory, OpenAttempt, OpenExperiment, OpenRun, Opener, OwnerLock, PROTECTED, SEE_DOCTOR,
-    SESSIONS_FOLDER, UNTRACKED, read_json,
+    Aside, CARRIED, Journal, Memory, Opener, OwnerLock, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, UNTRACKED, read_json,
 };
 
 impl Session<'_> {
@@ -50,7 +52,7 @@ impl Session<'_> {
     pub(crate) async fn begin(&mut self, drive: Drive) -> Result<Attempted, SessionError> {
         let (next_sequence, open_id, phase) = {
             let store = self.shared.store();
-            let (open_id, phase) = store.journal.first().map(|first| (first.open.id, first.phase)).unzip();
+            let (open_id, phase) = store.journal.first().map(|first| (first.id(), first.phase())).unzip();
             (store.history.next_sequence(), open_id, phase)
         };
         let attempted = self.begin_with(drive, phase).await?;
@@ -121,35 +123,37 @@ impl Session<'_> {
     /// Measures the baseline, or continues to measure it. A baseline without a number cancels the session: a misspelt metric
     /// must not become part of an approved contract.
     async fn measure_baseline(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
-        let open = self.shared.store().journal.first().cloned();
-        let mut attempt = match open {
+        let open = self.shared.store().journal.attempts.open.first().cloned();
+        let stage = match open {
             Some(left) => {
-                let attempt = Attempt::from_journal(left);
-                await_files(&self.shared, &attempt).await;
-                if !self.baseline_run().is_there() {
+                let (made, job) = (left.attempt.made().cloned(), job_of(&left));
+                await_files(&self.shared, left.attempt.id(), &job).await;
+                if let Some(made) = made.filter(|_| !self.baseline_run().is_there()) {
                     end_first_jobs(&self.shared, ExperimentId::BASELINE).await?;
-                    self.workspace.check_out(self.shared.store.get_mut(), &attempt.open)?;
+                    self.workspace.check_out(self.shared.store.get_mut(), &made)?;
                 }
-                attempt
+                Stage::of(left)
             }
             None => {
                 let store = self.shared.store.get_mut();
                 self.workspace.clear_aside(store)?;
                 let start = store.contract.start.clone();
-                let open = OpenExperiment::new(ExperimentId::BASELINE, start.clone(), store.now());
-                let open = OpenExperiment { commit: Some(start), description: "baseline".into(), ..open };
-                let mut attempt = Attempt::in_phase(open, Phase::Idle);
-                attempt.open.beside.slot = self.workspace.owner.is_one_of_many().then_some(0);
-                attempt
+                let head = Head::new(ExperimentId::BASELINE, start.clone(), store.now());
+                let mut head = Head { description: "baseline".into(), ..head };
+                head.beside.slot = self.workspace.owner.is_one_of_many().then_some(0);
+                Stage::Run(RunningChange::new(Made { head, commit: start, ..Made::default() }))
             }
         };
-        if attempt.phase != Phase::Guarding {
-            attempt.open.draft = None;
-            if let Some(attempted) = self.run_baseline(&mut attempt, deadline).await? {
-                return Ok(attempted);
-            }
-        }
-        match attempt.run_guards(&mut self.workspace, &self.shared, deadline).await? {
+        let measured = match stage {
+            Stage::Run(change) => self.run_baseline(change, deadline).await?,
+            Stage::Guard(change) => Ok(change),
+            Stage::Confirm(_) | Stage::Review(_) | Stage::Over(_) => return Ok(Attempted::Waiting),
+        };
+        let mut baseline = match measured {
+            Ok(baseline) => baseline,
+            Err(attempted) => return Ok(attempted),
+        };
+        match baseline.run_guards(&mut self.workspace, &self.shared, deadline).await? {
             WaitEnd::Done(()) | WaitEnd::Lost => {}
             WaitEnd::Detached => return Ok(Attempted::StillRunning),
             WaitEnd::Interrupted => {
@@ -157,21 +161,21 @@ impl Session<'_> {
                 return Ok(Attempted::RolledBack);
             }
         }
-        let mut record = draft_of(&attempt.open)?;
+        let record = &mut baseline.draft.record;
         if record.failure.is_some() {
             let refused = record.guards.last().filter(|guard| !guard.passed);
+            // One that was lost is not among them.
+            let number = record.guards.len() + usize::from(refused.is_none());
             if let Some(guard) = refused {
                 record.reason = format!("the guard `{}` failed ({})", guard.command, guard.ended());
             }
-            // One that was lost is not among them.
-            let number = record.guards.len() + usize::from(refused.is_none());
             let log = format!("{}.log", guard_name(number));
-            return Err(self.refuse_baseline(record, &log, Vec::new(), Vec::new()));
+            return Err(self.refuse_baseline(*baseline.draft.record, &log, Vec::new(), Vec::new()));
         }
         let store = self.shared.store.get_mut();
         // The contract travels with the refs.
         record.unknown_fields.insert("contract".into(), json!(store.contract));
-        attempt.record(&mut self.workspace, store, record)?;
+        baseline.record(&mut self.workspace, store)?;
         self.shared.publish()?;
         Ok(Attempted::Recorded)
     }
@@ -181,13 +185,13 @@ impl Session<'_> {
         self.shared.runs.found(&self.shared.store().folder.run(ExperimentId::BASELINE), RUN)
     }
 
-    /// Waits for the run of the baseline, which is started if it was not, and drafts its record. Returns how the attempt ended,
-    /// where it did.
+    /// Waits for the run of the baseline, which is started if it was not, and drafts its record. Gives how the attempt ended
+    /// where it has none.
     async fn run_baseline(
         &mut self,
-        attempt: &mut Attempt,
+        mut attempt: RunningChange,
         deadline: Deadline,
-    ) -> Result<Option<Attempted>, SessionError> {
+    ) -> Result<Result<MeasuredChange, Attempted>, SessionError> {
         let is_entered = attempt.run.starts > 0 && attempt.phase != Phase::Committing;
         if attempt.run.starts == 0 {
             forget_repeats(&self.shared).await?;
@@ -195,7 +199,7 @@ impl Session<'_> {
         if !is_entered || self.baseline_run() == RunFound::Gone {
             attempt.prepare_run(&self.workspace, self.shared.store.get_mut())?;
         }
-        let (terms, first) = (self.workspace.file_terms.clone(), attempt.open.clone());
+        let (terms, first) = (self.workspace.file_terms.clone(), attempt.made.clone());
         let is_over = self.baseline_run() == RunFound::Over;
         let opens = if is_over || self.workspace.owner.has_user() { None } else { watch_opens(&self.shared.store())? };
         let most = {
@@ -206,24 +210,24 @@ impl Session<'_> {
         let (measured, beside) = join(attempt.measured(&mut self.workspace, &self.shared, deadline), beside).await;
         let measured = match measured? {
             WaitEnd::Done(measured) => *measured,
-            WaitEnd::Lost => Measured::lost(attempt.run.tries()),
-            WaitEnd::Detached => return Ok(Some(Attempted::StillRunning)),
+            WaitEnd::Lost => Measurement::lost(attempt.run.tries()),
+            WaitEnd::Detached => return Ok(Err(Attempted::StillRunning)),
             WaitEnd::Interrupted => {
                 end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
                 self.roll_back()?;
-                return Ok(Some(Attempted::RolledBack));
+                return Ok(Err(Attempted::RolledBack));
             }
         };
         // List printed names only if the metric is missing: in other failed runs, apparent values are parts of error
         // messages.
         let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
         let printed = if misnamed { measured.metrics.names().cloned().collect() } else { Vec::new() };
-        self.shared.note_environment(attempt.open.id).await;
+        self.shared.note_environment(attempt.id()).await;
         let artifacts = match measured.failure {
             None => attempt.set_artifacts_aside(&mut self.workspace, &self.shared).await?,
             Some(_) => Some(Vec::new()),
         };
-        let Some(artifacts) = artifacts else { return Ok(Some(Attempted::StillRunning)) };
+        let Some(artifacts) = artifacts else { return Ok(Err(Attempted::StillRunning)) };
         let opened = self.opened_again(opens.map(OpensWatch::finish).unwrap_or_default(), &terms, &first).await?;
         if !opened.is_empty() {
             self.roll_back()?;
@@ -239,11 +243,11 @@ impl Session<'_> {
         if measured.failure.is_none() {
             match repeat_in_first_slot(&mut self.workspace, &self.shared, &first, most).await? {
                 WaitEnd::Done(more) => beside.extend(more),
-                WaitEnd::Detached => return Ok(Some(Attempted::StillRunning)),
+                WaitEnd::Detached => return Ok(Err(Attempted::StillRunning)),
                 WaitEnd::Interrupted | WaitEnd::Lost => {
                     end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
                     self.roll_back()?;
-                    return Ok(Some(Attempted::RolledBack));
+                    return Ok(Err(Attempted::RolledBack));
                 }
             }
         }
@@ -252,11 +256,12 @@ impl Session<'_> {
         let store = self.shared.store.get_mut();
         let unmet = measured.unmet_limits(&store.contract);
         let changed = measured.changed();
-        let mut record = attempt.judge(&self.workspace, store, measured, environment)?;
+        let mut baseline = attempt.judge(&self.workspace, store, measured, environment)?;
+        let record = &mut *baseline.draft.record;
         if record.outcome == Outcome::Crash {
-            return Err(self.refuse_baseline(record, "run.log", printed, changed));
+            return Err(self.refuse_baseline(*baseline.draft.record, "run.log", printed, changed));
         }
-        if let Err(refused) = refuse_incomparable(&store.contract, Some(&record)) {
+        if let Err(refused) = refuse_incomparable(&store.contract, Some(record)) {
             self.roll_back()?;
             return Err(refused.into());
         }
@@ -286,7 +291,7 @@ impl Session<'_> {
                 };
                 record.failure = Some(failure);
                 let log = format!("{}/run.log", run_name(&OpenRun::new(RunRole::Baseline, number)));
-                return Err(self.refuse_baseline(record, &log, Vec::new(), disturbance.paths()));
+                return Err(self.refuse_baseline(*baseline.draft.record, &log, Vec::new(), disturbance.paths()));
             }
             let is_new = |other: &&GpuOther| !record.gpu_others.iter().any(|known| known.is(other));
             let beside: Vec<GpuOther> = measured.gpu_others.iter().filter(is_new).cloned().collect();
@@ -297,13 +302,12 @@ impl Session<'_> {
             }
         }
         if !results.is_empty() {
-            record = baseline_with(&record, &results);
+            *record = baseline_with(record, &results);
         }
         if !unmet.is_empty() {
             store.note(format!("the baseline itself breaks the limits: {}", unmet.join(", ")));
         }
-        attempt.open.draft = Some(Box::new(record));
-        Ok(None)
+        Ok(Ok(baseline))
     }
 
     /// Reruns the baseline without counting it. Returns those of the opened files that were opened again: an editor, git or
@@ -312,7 +316,7 @@ impl Session<'_> {
         &self,
         opened: Vec<PathBuf>,
         terms: &FileTerms,
-        first: &OpenExperiment,
+        first: &Made,
     ) -> Result<Vec<PathBuf>, SessionError> {
         if opened.is_empty() {
             return Ok(opened);
@@ -368,19 +372,19 @@ impl Session<'_> {
         let store = self.shared.store.get_mut();
         let Some(aside) = store.journal.adopt_aside() else { return Ok(Attempted::Recorded) };
         let Aside { commit, description, direction, proposal, .. } = aside;
-        let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
-        let mut open = OpenExperiment { description, direction, proposal, by_hand: true, ..open };
-        self.workspace.check(store, &mut open, &commit, &[], &Forbidden::default())?;
-        open.commit = Some(commit);
+        let origin = Origin::Person { replaces: None };
+        let head = Head::new(store.allocate(), store.tip(), store.now());
+        let head = Head { description, direction, proposal, origin, ..head };
+        let made = self.workspace.check(store, head, commit, &[], &Forbidden::default())?;
         remove_file(&store.folder.state().join(INDEX_BEFORE))?;
         crash::point("aside.index_forgotten");
-        let mut attempt = Attempt::in_phase(open, Phase::Idle);
-        attempt.enter(store, Phase::Committing)?;
+        let mut change = RunningChange::new(made);
+        change.enter(store, Attempt::Ready)?;
         crash::point("aside.opened");
-        self.workspace.check_out(store, &attempt.open)?;
+        self.workspace.check_out(store, &change.made)?;
         crash::point("aside.checked_out");
-        attempt.prepare_run(&self.workspace, store)?;
-        self.finish(attempt, deadline).await
+        change.prepare_run(&self.workspace, store)?;
+        self.finish(change, deadline).await
     }
 }
 
@@ -461,10 +465,10 @@ impl OpenedRecords {
         if has_journal {
             stored.journal.show(&state, clock.now())?;
             stored.refuse_contradiction(plan, interrupts).await?;
-            if let Some(OpenAttempt { open, .. }) = stored.journal.first()
-                && is_being_replaced(repo, &contract.tag, open)?
+            if let Some(open) = stored.journal.first()
+                && is_being_replaced(repo, &contract.tag, open.head())?
             {
-                stored.history.forget(open.id);
+                stored.history.forget(open.id());
             }
             // Each experiment took a call.
             stored.journal.calls.at_least(stored.history.experiments());

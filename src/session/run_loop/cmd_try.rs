@@ -9,11 +9,11 @@ use super::session::Session;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Message, Outcome, Phase, Record, StopReason, Unparsed, Version};
+use crate::machine::{Attempt, Head, Made, Origin};
 use crate::rules::{History, REWORKS, ReworkCall, directions_tried, doubtful_gain, next_rework};
-use crate::session::attempt::{Attempt, Attempted};
+use crate::session::attempt::{Attempted, RunningChange, commit_change};
 use crate::session::errors::{CannotStart, SessionError, TryError, refuse};
 use crate::session::store::{Store, Texts, add_said, receive_messages};
-use crate::state::OpenExperiment;
 
 /// The outcome of one `ar try`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,20 +145,22 @@ impl Session<'_> {
     }
 
     /// Commits the change in the working tree as the next experiment.
-    pub(crate) fn commit_working_tree(&mut self, proposal: Proposal) -> Result<Attempt, SessionError> {
+    pub(crate) fn commit_working_tree(&mut self, proposal: Proposal) -> Result<RunningChange, SessionError> {
         let store = self.shared.store.get_mut();
-        let mut open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
-        open.direction = proposal.direction.clone();
-        open.proposal = proposal.more();
-        open.proposal_error = proposal.error.clone();
-        open.by_hand = true;
+        let head = Head {
+            direction: proposal.direction.clone(),
+            proposal: proposal.more(),
+            proposal_error: proposal.error.clone(),
+            origin: Origin::Person { replaces: None },
+            ..Head::new(store.allocate(), store.tip(), store.now())
+        };
         let known = self.workspace.known_untracked()?;
         store.journal.count_try(proposal.direction.as_deref());
         let texts = Texts { own: proposal.description, fallback: None, before: None };
-        let mut attempt = Attempt::in_phase(open, Phase::Idle);
-        attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(TryError::NothingToTry)?;
-        store.note_unnamed(attempt.open.id);
-        Ok(attempt)
+        let next = Made { head, ..Made::default() };
+        let change = commit_change(next, &mut self.workspace, store, &known, texts)?.ok_or(TryError::NothingToTry)?;
+        store.note_unnamed(change.id());
+        Ok(change)
     }
 
     /// Notes that nobody is at work any more when a call has failed, and says of an experiment that a full disk left open
@@ -204,7 +206,7 @@ impl Session<'_> {
             }
             Attempted::Recorded => Tried::Recorded(store.history.last_id()),
             Attempted::StillRunning | Attempted::Waiting => {
-                Tried::StillRunning(store.journal.first().map_or(ExperimentId::BASELINE, |first| first.open.id))
+                Tried::StillRunning(store.journal.first().map_or(ExperimentId::BASELINE, Attempt::id))
             }
             Attempted::RolledBack => Tried::RolledBack,
         })
@@ -242,36 +244,37 @@ impl Session<'_> {
 
     /// Commits the change in the working tree as the next version of a recorded experiment. The old record stays until
     /// the new version is measured.
-    pub(crate) fn commit_version(&mut self, record: Record, proposal: Proposal) -> Result<Attempt, SessionError> {
+    pub(crate) fn commit_version(&mut self, record: Record, proposal: Proposal) -> Result<RunningChange, SessionError> {
         let store = self.shared.store.get_mut();
-        let mut open = OpenExperiment::new(record.id, record.base.clone(), record.started);
-        open.by_hand = true;
-        open.agent.clone_from(&record.agent);
-        open.direction = proposal.direction.clone().or_else(|| record.direction.clone());
-        open.proposal = record.proposal.as_ref().map(proposal_fields).unwrap_or_default();
-        add_said(&mut open.proposal, proposal.more());
-        open.proposal_error = proposal.error.clone();
-        open.replaces = store.repo.refs.ref_object(&store.contract.tag.record_ref(record.id))?;
-        open.versions.clone_from(&record.versions);
+        let mut said = record.proposal.as_ref().map(proposal_fields).unwrap_or_default();
+        add_said(&mut said, proposal.more());
+        let mut head = Head {
+            agent: record.agent.clone(),
+            direction: proposal.direction.clone().or_else(|| record.direction.clone()),
+            proposal: said,
+            proposal_error: proposal.error.clone(),
+            origin: Origin::Person { replaces: store.repo.refs.ref_object(&store.contract.tag.record_ref(record.id))? },
+            versions: record.versions.clone(),
+            ..Head::new(record.id, record.base.clone(), record.started)
+        };
         let known = self.workspace.known_untracked()?;
-        let tree = self.workspace.repo.working_tree.propose(&open.base, &known)?.tree();
-        for version in open.versions.iter().map(|version| &version.commit).chain([&record.commit]) {
+        let tree = self.workspace.repo.working_tree.propose(&head.base, &known)?.tree();
+        for version in head.versions.iter().map(|version| &version.commit).chain([&record.commit]) {
             if store.repo.objects.tree_of(version)? == tree {
                 return Err(TryError::SameVersion(record.id).into());
             }
         }
-        let version = format!("version {}", open.versions.len() + 1);
-        let reference = store.refs().keep_of(open.id, &version, &record.commit)?;
+        let version = format!("version {}", head.versions.len() + 1);
+        let reference = store.refs().keep_of(head.id, &version, &record.commit)?;
         crash::point("rework.version_saved");
-        open.versions.push(Version::of(&record, reference));
-        open.draft = Some(Box::new(record.clone()));
-        store.history.forget(open.id);
+        head.versions.push(Version::of(&record, reference));
+        store.history.forget(head.id);
         store.journal.calls.count_try(false);
-        let texts = Texts { own: proposal.description, fallback: None, before: Some(record.description) };
-        let mut attempt = Attempt::in_phase(open, Phase::Idle);
-        attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(TryError::NothingToTry)?;
+        let texts = Texts { own: proposal.description, fallback: None, before: Some(record.description.clone()) };
+        let next = Made { head, before: Some(Box::new(record)), ..Made::default() };
+        let change = commit_change(next, &mut self.workspace, store, &known, texts)?.ok_or(TryError::NothingToTry)?;
         store.journal.calls.set_rework(None);
-        Ok(attempt)
+        Ok(change)
     }
 }
 

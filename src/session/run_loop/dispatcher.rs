@@ -9,14 +9,15 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use super::session::Session;
-use crate::domain::{Bound, ExperimentId, Phase, StopReason, with_causes};
+use crate::domain::{Bound, CommitId, ExperimentId, Phase, StopReason, with_causes};
+use crate::machine::{Attempt, AttemptEntry};
 use crate::rules::{
     AttemptPlace, Bar, Budgets, BusySlot, CallStart, Capacity, CheckReason, Demand, Durations, FileTerms, LOST_RETRIES,
     PendingAttempt, Situation, SlotWork, Start, Starts, Trial, check_due, expected_call, expected_run, schedule,
 };
 use crate::session::attempt::{
-    Attempt, Attempted, Called, Chains, Purpose, ask_for_text, call_again, end_jobs, find_attempt, make_fresh,
-    open_attempt, open_trial, propose, review, settle_line, text_due, to_review,
+    Attempted, Called, Chains, Purpose, RunningChange, Stage, ask_for_text, call_again, end_jobs, find_entry,
+    leave_as_idea, make_fresh, open_call, open_trial, pick_up, propose, review, settle_line, text_due, to_review,
 };
 use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, Store};
@@ -25,7 +26,6 @@ use crate::session::wait::{
     CallPermit, Deadline, PauseOutcome, SessionContext, WaitEnd, await_call_permit, await_gpus, take_in_guardians,
     wait_out,
 };
-use crate::state::OpenExperiment;
 
 /// The outcome of a job.
 pub(crate) enum JobCompletion<'s> {
@@ -145,9 +145,13 @@ impl Session<'_> {
     }
 
     /// Brings an attempt to its end whose run is in the journal already, and waits for that at most until `deadline`.
-    pub(crate) async fn finish(&mut self, attempt: Attempt, deadline: Deadline) -> Result<Attempted, SessionError> {
+    pub(crate) async fn finish(
+        &mut self,
+        change: RunningChange,
+        deadline: Deadline,
+    ) -> Result<Attempted, SessionError> {
         let mut dispatcher = Dispatcher::new(&self.shared, &mut self.workspace, Scope::Open(deadline));
-        dispatcher.run_at_once(attempt)?;
+        dispatcher.run_at_once(change)?;
         let reason = dispatcher.run_until_idle().await?;
         Ok(dispatcher.last_outcome(&reason).unwrap_or(Attempted::Waiting))
     }
@@ -337,7 +341,7 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
                 left: expected.run.saturating_sub(busy.began.elapsed()),
             })
             .collect();
-        let attempts = self.attempts(store.journal.steps());
+        let attempts = self.attempts(store.journal.attempts());
         schedule(&Situation {
             layout: Capacity { calls, ..self.capacity },
             demand,
@@ -361,7 +365,7 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
     }
 
     /// The open attempts with their places.
-    fn attempts<'j>(&self, open: impl Iterator<Item = (Phase, &'j OpenExperiment)>) -> Vec<PendingAttempt> {
+    fn attempts<'j>(&self, open: impl Iterator<Item = &'j Attempt>) -> Vec<PendingAttempt> {
         let place = |phase, id| {
             let seat = self.seats.iter().find(|(_, at_work)| **at_work == id).map(|(seat, _)| *seat);
             match (seat, phase) {
@@ -374,9 +378,9 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
                 (None, _) => AttemptPlace::Slot,
             }
         };
-        let own = open.filter(|(_, open)| open.trial.is_none());
+        let own = open.filter(|open| open.trial().is_none()).map(|open| (open.phase(), open.id()));
         let mut attempts: Vec<PendingAttempt> =
-            own.map(|(phase, open)| PendingAttempt { id: open.id, place: place(phase, open.id) }).collect();
+            own.map(|(phase, id)| PendingAttempt { id, place: place(phase, id) }).collect();
         // A seat is busy until its job ends, even if its attempt is closed.
         let is_open = |id: ExperimentId| attempts.iter().any(|attempt| attempt.id == id);
         let closed: Vec<PendingAttempt> = self
@@ -410,7 +414,7 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
     /// Returns whether a call is for a new change, or for an attempt without a change so far.
     fn is_new(&self, call: &CallStart) -> bool {
         let store = self.shared.store();
-        let is_made = |id| store.journal.attempt(id).is_some_and(OpenExperiment::is_made);
+        let is_made = |id| store.journal.attempt(id).is_some_and(Attempt::is_made);
         !call.attempt.is_some_and(is_made)
     }
 
@@ -487,41 +491,42 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
     /// Runs a proposal, merged onto the incumbent where it is stale.
     fn start_run(&mut self, slot: u32, id: ExperimentId) -> Result<(), SessionError> {
         self.shared.check_disk_space()?;
-        let mut attempt = find_attempt(&self.shared.store(), id)?;
-        if !make_fresh(&mut attempt, &mut self.shared.store(), &self.terms)? {
+        let Stage::Run(mut change) = Stage::of(find_entry(&self.shared.store(), id)?) else { return Ok(()) };
+        if !make_fresh(&mut change, &mut self.shared.store(), &self.terms)? {
             // Without a run it needs no slot.
             return Ok(());
         }
         self.ready.retain(|ready| *ready != id);
-        self.start(slot, SlotWork::Run(id), attempt)
+        self.start(slot, SlotWork::Run(id), change)
     }
 
     fn start_trial(&mut self, slot: u32, trial: &Trial) -> Result<(), SessionError> {
         self.shared.check_disk_space()?;
         let opened = open_trial(&mut self.shared.store(), &self.terms, &mut self.chains, trial)?;
         match opened {
-            Some(attempt) => self.start(slot, SlotWork::Trial(trial.clone()), attempt),
+            Some(change) => self.start(slot, SlotWork::Trial(trial.clone()), change),
             None => Ok(()),
         }
     }
 
-    fn start(&mut self, slot: u32, work: SlotWork, mut attempt: Attempt) -> Result<(), SessionError> {
+    fn start(&mut self, slot: u32, work: SlotWork, mut change: RunningChange) -> Result<(), SessionError> {
         let shared = self.shared;
-        let Some(mut tree) = self.slot(slot, &attempt)? else { return Ok(()) };
-        let (id, deadline) = (attempt.open.id, self.deadline());
+        let Some(mut tree) = self.slot(slot, &change.made.commit)? else { return Ok(()) };
+        let (id, deadline) = (change.id(), self.deadline());
         {
             let store = &mut *shared.store();
-            if attempt.open.refused.is_none() {
-                attempt.open.beside.slot = self.trees.are_own().then_some(slot);
-                attempt.open.beside.neighbours = self.slots.values().flat_map(Busy::experiments).collect();
-                tree.check_out(store, &attempt.open)?;
-                attempt.prepare_run(&tree, store)?;
+            if change.made.refused.is_none() {
+                let beside = &mut change.made.head.beside;
+                beside.slot = self.trees.are_own().then_some(slot);
+                beside.neighbours = self.slots.values().flat_map(Busy::experiments).collect();
+                tree.check_out(store, &change.made)?;
+                change.prepare_run(&tree, store)?;
             }
         }
         self.slots.insert(slot, Busy { id, work, began: Instant::now() });
         self.jobs.push(Box::pin(async move {
             let ended = match await_gpus(shared, slot).await {
-                Ok(()) => attempt.finish(&mut tree, shared, deadline).await,
+                Ok(()) => Stage::Run(change).finish(&mut tree, shared, deadline).await,
                 Err(error) => Err(error),
             };
             JobCompletion::Ran { slot, tree, ended }
@@ -531,41 +536,43 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
 
     /// Runs a change whose run is in the journal already, in the tree in which it was made; a change that comes too late for
     /// that becomes an idea.
-    fn run_at_once(&mut self, mut attempt: Attempt) -> Result<(), SessionError> {
+    fn run_at_once(&mut self, change: RunningChange) -> Result<(), SessionError> {
         let shared = self.shared;
-        let Some(mut tree) = self.slot(0, &attempt)? else { return Ok(()) };
+        let Some(mut tree) = self.slot(0, &change.made.commit)? else { return Ok(()) };
         let late = shared.times.no_time_for_run(&shared.store());
         // Leaving a rework as an idea would lose the version before it.
-        if let Some(reason) = late.filter(|_| self.is_night() && attempt.open.draft.is_none()) {
-            attempt.leave_as_idea(&mut tree, &mut shared.store())?;
+        if let Some(reason) = late.filter(|_| self.is_night() && change.made.before.is_none()) {
+            leave_as_idea(&change.made, &mut tree, &mut shared.store())?;
             self.trees.give_back(tree);
             self.ending = Some(reason);
             return Ok(());
         }
-        let (id, deadline) = (attempt.open.id, self.deadline());
+        let (id, deadline) = (change.id(), self.deadline());
         self.slots.insert(0, Busy { id, work: SlotWork::Run(id), began: Instant::now() });
         self.jobs.push(Box::pin(async move {
-            let ended = attempt.finish(&mut tree, shared, deadline).await;
+            let ended = Stage::Run(change).finish(&mut tree, shared, deadline).await;
             JobCompletion::Ran { slot: 0, tree, ended }
         }));
         Ok(())
     }
 
     /// Picks up a run that an earlier process started.
-    pub(crate) fn resume(&mut self, mut attempt: Attempt) -> Result<(), SessionError> {
+    pub(crate) fn resume(&mut self, entry: AttemptEntry) -> Result<(), SessionError> {
         let shared = self.shared;
-        let slot = attempt.open.beside.slot.unwrap_or(0);
+        let attempt = &entry.attempt;
+        let slot = attempt.head().beside.slot.unwrap_or(0);
         // A tree that is lent is there.
         let tree_is_gone = {
             let store = shared.store();
             self.trees.are_own() && !store.repo.has_kept(&store.folder.slot(slot))
         };
-        let Some(mut tree) = self.slot(slot, &attempt)? else { return Ok(()) };
-        let (id, deadline) = (attempt.open.id, self.deadline());
-        let work = attempt.open.trial.clone().map_or(SlotWork::Run(id), SlotWork::Trial);
+        let commit = attempt.commit().cloned().unwrap_or_else(|| shared.store().tip());
+        let (id, deadline) = (attempt.id(), self.deadline());
+        let work = attempt.trial().cloned().map_or(SlotWork::Run(id), SlotWork::Trial);
+        let Some(mut tree) = self.slot(slot, &commit)? else { return Ok(()) };
         self.slots.insert(slot, Busy { id, work, began: Instant::now() });
         self.jobs.push(Box::pin(async move {
-            let ended = attempt.pick_up(&mut tree, shared, deadline, tree_is_gone).await;
+            let ended = pick_up(entry, &mut tree, shared, deadline, tree_is_gone).await;
             JobCompletion::Ran { slot, tree, ended }
         }));
         Ok(())
@@ -578,10 +585,10 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
         // *In place* the review is a part of what the slot does.
         let is_begun = |id: &ExperimentId| self.reviews.contains(id) || self.slots.values().any(|busy| busy.id == *id);
         for id in waiting.into_iter().filter(|id| !is_begun(id)).collect::<Vec<_>>() {
-            let mut attempt = find_attempt(&shared.store(), id)?;
+            let Stage::Review(change) = Stage::of(find_entry(&shared.store(), id)?) else { continue };
             self.reviews.insert(id);
             self.jobs.push(Box::pin(async move {
-                let ended = review(&mut attempt, shared).await;
+                let ended = review(change, shared).await;
                 JobCompletion::Reviewed { id, ended }
             }));
         }
@@ -589,9 +596,8 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
     }
 
     /// The working tree of a slot that is free.
-    fn slot(&mut self, slot: u32, attempt: &Attempt) -> Result<Option<Tree<'s>>, SessionError> {
-        let commit = attempt.open.commit.clone().unwrap_or_else(|| self.shared.store().tip());
-        self.trees.lend(&mut self.shared.store(), &self.shared.slots, &self.terms, TreeOf::Slot(slot), &commit)
+    fn slot(&mut self, slot: u32, commit: &CommitId) -> Result<Option<Tree<'s>>, SessionError> {
+        self.trees.lend(&mut self.shared.store(), &self.shared.slots, &self.terms, TreeOf::Slot(slot), commit)
     }
 
     /// The working tree of a seat that is free.
@@ -624,8 +630,8 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
     /// Calls an agent, for a new attempt or for one that is open. A call that was cut off is made again on what is best now.
     fn call(&mut self, CallStart { seat, attempt }: CallStart) -> Result<(), SessionError> {
         let shared = self.shared;
-        let open = attempt.map(|id| open_attempt(&shared.store(), id)).transpose()?;
-        let made = open.filter(OpenExperiment::is_made);
+        let entry = attempt.map(|id| find_entry(&shared.store(), id)).transpose()?;
+        let made = entry.filter(|entry| entry.attempt.is_made());
         let purpose = if made.is_some() { Some(Purpose::Change) } else { self.purpose() };
         let Some(purpose) = purpose else { return Ok(()) };
         shared.check_disk_space()?;
@@ -633,10 +639,10 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
         shared.keep_logs()?;
         // *In place* the journal names no seat.
         let named = self.trees.are_own().then_some(seat);
-        let Some(open) = made else {
+        let Some(mut entry) = made else {
             let store = &mut *shared.store();
             let id = attempt.unwrap_or_else(|| store.allocate());
-            let attempt = Attempt::open(id, named, &mut tree, store)?;
+            let head = open_call(id, named, &mut tree, store)?;
             self.seats.insert(seat, id);
             self.permit = CallPermit::None;
             if purpose != Purpose::Change {
@@ -644,20 +650,18 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
             }
             self.jobs.push(Box::pin(async move {
                 let ended = match purpose {
-                    Purpose::Change => propose(attempt, &mut tree, shared).await,
-                    Purpose::Summary | Purpose::Proposal(_) => ask_for_text(&attempt, &mut tree, shared, purpose).await,
+                    Purpose::Change => propose(head, &mut tree, shared).await,
+                    Purpose::Summary | Purpose::Proposal(_) => ask_for_text(&head, &mut tree, shared, purpose).await,
                 };
                 JobCompletion::Called { seat, tree, ended }
             }));
             return Ok(());
         };
-        let id = open.id;
-        let mut attempt = find_attempt(&shared.store(), id)?;
-        attempt.open = OpenExperiment { seat: named, ..open };
-        attempt.enter(&mut shared.store(), Phase::Proposing)?;
-        self.seats.insert(seat, id);
+        entry.attempt.head_mut().seat = named;
+        shared.store().enter(entry.attempt.clone())?;
+        self.seats.insert(seat, entry.attempt.id());
         self.jobs.push(Box::pin(async move {
-            let ended = call_again(attempt, &mut tree, shared).await;
+            let ended = call_again(entry.attempt, &mut tree, shared).await;
             JobCompletion::Called { seat, tree, ended }
         }));
         Ok(())

@@ -6,51 +6,52 @@ use super::session::Session;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason, with_causes};
 use crate::git::Repo;
+use crate::machine::{Attempt, AttemptEntry, Head, Made};
 use crate::rules::{History, OpenAtEnd, Shelved, Why, shelve};
-use crate::session::attempt::{Attempt, close_trials, discard, end_jobs};
+use crate::session::attempt::{
+    MeasuredChange, close_trials, discard, end_jobs, facts_of, job_of, leave_as_idea, take_steps,
+};
 use crate::session::errors::SessionError;
 use crate::session::files::read_history;
 use crate::session::plan::Plan;
-use crate::session::store::{Interrupts, Store, commit_of, draft_of};
+use crate::session::store::{Interrupts, Store};
 use crate::session::tree::UsersTree;
 use crate::session::wait::{Alerted, Observer, needed, report_unopened, trouble_of};
-use crate::state::{OpenAttempt, OpenExperiment};
 
 impl Dispatcher<'_, '_> {
     /// Finishes or picks up each attempt that is open, but for a baseline that is not recorded.
     pub(crate) async fn recover(&mut self) -> Result<(), SessionError> {
         let mut left = all_open(&self.shared.store());
         // *In place* a rerun had the tree of a change that stays open.
-        left.sort_by_key(|left| left.phase != Phase::Checking);
-        for left in left {
-            let mut attempt = Attempt::from_journal(left);
-            let found = attempt.found(&self.shared.store(), self.shared.executor_of(&attempt.job()));
-            if attempt.open.id.is_baseline() && !found.recorded {
+        left.sort_by_key(|left| !matches!(left.attempt, Attempt::Rerun(_)));
+        for entry in left {
+            let found = facts_of(&entry, &self.shared.store(), self.shared.executor_of(&job_of(&entry)));
+            let (id, phase) = (entry.attempt.id(), found.phase);
+            if id.is_baseline() && !found.recorded {
                 continue;
             }
-            let is_in_slot = match attempt.phase {
+            let is_in_slot = match phase {
                 Phase::Running | Phase::Guarding | Phase::Confirming => true,
                 Phase::Reviewing => !self.trees.are_own(),
-                // Earlier versions wrote no draft.
                 Phase::Recording | Phase::Settling => !found.recorded && !found.has_draft,
                 _ => false,
             };
             if is_in_slot {
-                self.resume(attempt)?;
+                self.resume(entry)?;
                 continue;
             }
-            let seat = attempt.open.seat.filter(|_| attempt.phase == Phase::Proposing && !found.recorded);
+            let seat = entry.attempt.head().seat.filter(|_| phase == Phase::Proposing && !found.recorded);
             if seat.is_some() {
                 // No agent may be at work in a tree that is lent.
-                end_jobs(self.shared, attempt.open.id).await?;
+                end_jobs(self.shared, id).await?;
             }
             let mut seat = seat.map(|seat| self.seat(seat)).transpose()?.flatten();
             let tree = seat.as_deref_mut().or_else(|| self.trees.users());
-            let ended = attempt.recover(tree, self.shared, &self.terms, None, found).await;
+            let ended = take_steps(entry, tree, self.shared, &self.terms, None, found).await;
             seat.into_iter().for_each(|seat| self.give_back(seat));
             self.attempted = ended?.or(self.attempted.take());
-            if attempt.phase == Phase::Committing && self.shared.store().journal.find(attempt.open.id).is_some() {
-                self.note_ready(attempt.open.id);
+            if phase == Phase::Committing && self.shared.store().journal.find(id).is_some() {
+                self.note_ready(id);
             }
         }
         drop_left_refs(&mut self.shared.store())?;
@@ -65,20 +66,27 @@ impl Session<'_> {
     pub(crate) fn shelve(&mut self, was_stopped: bool) -> Result<(), SessionError> {
         let is_queued = was_stopped && self.shared.store().journal.is_on_cluster();
         let open = all_open(&self.shared.store());
-        for attempt in open {
-            let (phase, open) = (attempt.phase, attempt.open.clone());
+        for AttemptEntry { attempt, .. } in open {
             let store = &mut *self.shared.store();
-            match shelve(OpenAtEnd { is_queued, ..left(phase, &open) }) {
-                Shelved::Stays => continue,
-                Shelved::Waits => {
-                    store.enter(Phase::Waiting, OpenExperiment { merge_with: None, seat: None, ..open })?;
+            let id = attempt.id();
+            match (shelve(OpenAtEnd { is_queued, ..at_end(&attempt) }), attempt) {
+                (Shelved::Waits, Attempt::MergeWinner { mut draft, .. }) => {
+                    draft.made.head.seat = None;
+                    store.enter(Attempt::Winner(draft))?;
                 }
-                Shelved::Recorded => record_measured(store, open, self.workspace.users())?,
-                Shelved::Idea if self.workspace.owner.follows_branch() => {
-                    Attempt::from_journal(attempt).leave_as_idea(&mut self.workspace, store)?;
-                }
-                Shelved::Idea => shelve_proposal(store, &open, &commit_of(&open)?)?,
-                Shelved::Closed => store.close_open(open.id)?,
+                (Shelved::Recorded, attempt) => record_measured(store, attempt, self.workspace.users())?,
+                (Shelved::Idea, attempt) => match attempt.made() {
+                    Some(made) if self.workspace.owner.follows_branch() => {
+                        leave_as_idea(made, &mut self.workspace, store)?;
+                    }
+                    Some(Made { head, commit, .. }) => {
+                        store.keep_as_idea(head, commit)?;
+                        store.close_open(id)?;
+                    }
+                    None => store.close_open(id)?,
+                },
+                (Shelved::Closed, _) => store.close_open(id)?,
+                (Shelved::Stays | Shelved::Waits, _) => continue,
             }
             crash::point("shelving.put_away");
         }
@@ -93,11 +101,15 @@ impl Session<'_> {
         self.shelve(false)?;
         let mut ended = Vec::new();
         let open = all_open(&self.shared.store());
-        for left in open {
-            if left.phase == Phase::Confirming && left.open.trial.is_none() {
-                end_jobs(&self.shared, left.open.id).await?;
-                ended.push(left.open.id);
-                Attempt::from_journal(left).leave_unconfirmed(&mut self.workspace, &mut self.shared.store())?;
+        for AttemptEntry { attempt, .. } in open {
+            let (id, phase) = (attempt.id(), attempt.phase());
+            if let Attempt::Confirm(draft) = attempt
+                && draft.made.head.trial().is_none()
+            {
+                end_jobs(&self.shared, id).await?;
+                ended.push(id);
+                let change = MeasuredChange { draft, phase };
+                change.leave_unconfirmed(&mut self.workspace, &mut self.shared.store())?;
             }
         }
         let winners = self.shared.store().journal.winners();
@@ -113,19 +125,24 @@ impl Session<'_> {
 }
 
 /// The attempts that are open, as the journal has them.
-pub(crate) fn all_open(store: &Store) -> Vec<OpenAttempt> {
-    store.journal.attempts.clone()
+pub(crate) fn all_open(store: &Store) -> Vec<AttemptEntry> {
+    store.journal.attempts.open.clone()
 }
 
 /// The facts about an attempt in the journal.
-fn left(phase: Phase, open: &OpenExperiment) -> OpenAtEnd {
+fn at_end(attempt: &Attempt) -> OpenAtEnd {
+    let is_asked = match attempt {
+        Attempt::Merge { .. } | Attempt::MergeWinner { .. } => true,
+        Attempt::Rework { draft, .. } => draft.made.asked.is_some(),
+        attempt => attempt.made().is_some_and(|made| made.asked.is_some()),
+    };
     OpenAtEnd {
-        phase,
-        is_trial: open.trial.is_some(),
-        has_commit: open.commit.is_some(),
-        has_draft: open.draft.is_some(),
-        is_asked: open.merge_with.is_some(),
-        is_sound: open.draft.as_ref().is_some_and(|draft| draft.failure.is_none()),
+        phase: attempt.phase(),
+        is_trial: attempt.trial().is_some(),
+        has_commit: attempt.commit().is_some(),
+        has_draft: attempt.measured().is_some(),
+        is_asked,
+        is_sound: attempt.measured().is_some_and(|record| record.failure.is_none()),
         is_queued: false,
     }
 }
@@ -133,7 +150,7 @@ fn left(phase: Phase, open: &OpenExperiment) -> OpenAtEnd {
 /// Drops the refs of commits whose attempts the journal does not have, as it was lost; each commit is saved first.
 fn drop_left_refs(store: &mut Store) -> Result<(), SessionError> {
     let tag = store.contract.tag.clone();
-    let open: Vec<String> = store.journal.open_attempts().map(|open| tag.open_ref(open.id)).collect();
+    let open: Vec<String> = store.journal.attempts().map(|open| tag.open_ref(open.id())).collect();
     for (name, _) in store.repo.refs.refs_under(&format!("{}/open", tag.ref_prefix()))? {
         if open.contains(&name) {
             continue;
@@ -148,34 +165,29 @@ fn drop_left_refs(store: &mut Store) -> Result<(), SessionError> {
 }
 
 /// Records the version of a change that was measured last, and saves a later one.
-fn record_measured(store: &mut Store, open: OpenExperiment, tree: UsersTree<'_>) -> Result<(), SessionError> {
-    let draft = draft_of(&open)?;
-    if let Some(commit) = open.commit.as_ref().filter(|commit| **commit != draft.commit) {
+fn record_measured(store: &mut Store, attempt: Attempt, tree: UsersTree<'_>) -> Result<(), SessionError> {
+    let Some(version) = attempt.measured().cloned() else { return store.close_open(attempt.id()) };
+    if let Some(commit) = attempt.commit().filter(|commit| **commit != version.commit) {
         let saved = store.refs().keep(commit)?;
-        store.note(Notice::ChangeIsIn { what: format!("what was last made of experiment {}", open.id), saved });
+        store.note(Notice::ChangeIsIn { what: format!("what was last made of experiment {}", attempt.id()), saved });
     }
+    let made = attempt.into_recording().made;
     let record = Record {
-        reason: format!("{}; the loop ended before its rework", draft.reason),
-        agent: open.agent.clone(),
-        beside: open.beside.clone(),
-        ..draft
+        reason: format!("{}; the loop ended before its rework", version.reason),
+        agent: made.head.agent.clone(),
+        beside: made.head.beside.clone(),
+        ..version
     };
-    store.record(open, vec![record], tree)
-}
-
-/// Keeps a proposal that was not run: its commit under a saved ref, and its description as an idea.
-fn shelve_proposal(store: &mut Store, open: &OpenExperiment, commit: &CommitId) -> Result<(), SessionError> {
-    store.keep_as_idea(open, commit)?;
-    store.close_open(open.id)
+    store.record(made, vec![record], tree)
 }
 
 impl Store {
     /// Keeps the commit of a proposal that is not run under a saved ref, and makes its description an idea.
-    pub(crate) fn keep_as_idea(&mut self, open: &OpenExperiment, commit: &CommitId) -> Result<(), SessionError> {
-        let id: ExperimentId = open.id;
+    pub(crate) fn keep_as_idea(&mut self, head: &Head, commit: &CommitId) -> Result<(), SessionError> {
+        let id = head.id;
         let saved = self.refs().keep_of(id, "not run", commit)?;
-        let text = format!("{} (proposed and not run; its change is {saved})", open.description);
-        self.add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), ..NewIdea::default() }])?;
+        let text = format!("{} (proposed and not run; its change is {saved})", head.description);
+        self.add_ideas(id, &[NewIdea { text, direction: head.direction.clone(), ..NewIdea::default() }])?;
         self.note(format!("the proposal of experiment {id} was not run; it is in {saved}"));
         Ok(())
     }

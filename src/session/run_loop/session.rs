@@ -190,7 +190,7 @@ impl<'a> Session<'a> {
     /// its recovery.
     fn take_branch(&mut self, drive: Drive) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
-        if store.journal.first().is_some_and(|first| !first.open.id.is_baseline()) {
+        if store.journal.first().is_some_and(|first| !first.id().is_baseline()) {
             return Ok(());
         }
         let branch = store.contract.tag.branch_ref();

@@ -12,25 +12,23 @@ use futures_util::future::join_all;
 use super::session::Session;
 use crate::crash;
 use crate::domain::{
-    Event, ExperimentId, Note, Notice, Phase, Record, Review, ReviewVerdict, RunRole, StopReason, VerifiedId,
-    VerifiedPair,
+    Event, ExperimentId, Note, Notice, Record, Review, ReviewVerdict, RunRole, StopReason, VerifiedId, VerifiedPair,
 };
 use crate::git::Notes;
+use crate::machine::{Attempt, Made, OpenRun};
 use crate::rules::{
-    FileTerms, LOST_RETRIES, Measured, describe_failure, expected_run, fresh_groups_besides, is_verified_after,
+    FileTerms, LOST_RETRIES, Measurement, describe_failure, expected_run, fresh_groups_besides, is_verified_after,
     to_verify,
 };
-use crate::session::attempt::{Attempt, ReviewCall, RunAgain, end_further_runs};
+use crate::session::attempt::{ReviewCall, RunAgain, RunningChange, end_further_runs, to_base};
 use crate::session::errors::SessionError;
 use crate::session::files::{clear_folder, session_of_head};
 use crate::session::plan::Drive;
-use crate::session::store::{
-    Interrupt, RUN, Store, commit_of, end_programs_in, first_fresh_seed, read_tag, record_verified,
-};
+use crate::session::store::{Interrupt, RUN, Store, end_programs_in, first_fresh_seed, read_tag, record_verified};
 use crate::session::tree::{Workspace, remove_trees};
 use crate::session::view::{NOTES, SessionView};
 use crate::session::wait::{SessionContext, WaitEnd, await_gpus};
-use crate::state::{OpenExperiment, OpenRun, further_runs};
+use crate::state::further_runs;
 
 /// The baseline and the best experiment, while a night that ends verifies one against the other.
 struct NightPair {
@@ -100,27 +98,22 @@ impl Session<'_> {
 
     /// Brings branch and working tree *in place* from a change that stays open to the experiment that it was made on. A ref
     /// keeps its commit meanwhile.
-    fn save_open_change(&mut self) -> Result<Option<OpenExperiment>, SessionError> {
+    fn save_open_change(&mut self) -> Result<Option<Made>, SessionError> {
         if !self.workspace.owner.follows_branch() {
             return Ok(None);
         }
         let store = &mut *self.shared.store();
-        let open =
-            store.journal.attempts.iter().find(|left| left.phase == Phase::Confirming).map(|left| left.open.clone());
-        if let Some(open) = &open
-            && let Some(commit) = &open.commit
-        {
-            store.repo.refs.put_ref(&store.contract.tag.open_ref(open.id), commit.as_str())?;
-            let back = OpenExperiment { commit: Some(open.base.clone()), base: commit.clone(), ..open.clone() };
-            self.workspace.check_out(store, &back)?;
-        }
-        Ok(open)
+        let confirmed = store.journal.attempts().find(|attempt| matches!(attempt, Attempt::Confirm(_)));
+        let Some(made) = confirmed.and_then(Attempt::made).cloned() else { return Ok(None) };
+        store.repo.refs.put_ref(&store.contract.tag.open_ref(made.head.id), made.commit.as_str())?;
+        self.workspace.check_out(store, &to_base(&made))?;
+        Ok(Some(made))
     }
 
-    fn bring_open_change_back(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
+    fn bring_open_change_back(&mut self, made: &Made) -> Result<(), SessionError> {
         let store = &mut *self.shared.store();
-        self.workspace.check_out(store, open)?;
-        Ok(store.repo.refs.drop_ref(&store.contract.tag.open_ref(open.id))?)
+        self.workspace.check_out(store, made)?;
+        Ok(store.repo.refs.drop_ref(&store.contract.tag.open_ref(made.head.id))?)
     }
 }
 
@@ -221,7 +214,7 @@ impl NightPair {
         &self,
         store: &mut Store,
         (id, which, seed): (ExperimentId, usize, u64),
-        measured: Measured,
+        measured: Measurement,
     ) -> Result<Notice, SessionError> {
         let value = match (measured.value, measured.failure) {
             (Some(value), None) => value,
@@ -383,10 +376,10 @@ fn note_review(store: &mut Store, record: Record, review: Review) -> Result<(), 
 pub(crate) async fn repeat_in_other_slots(
     shared: &SessionContext<'_>,
     terms: &FileTerms,
-    first: &OpenExperiment,
+    first: &Made,
     most: u32,
     is_going_on: bool,
-) -> Result<Vec<(u32, Measured)>, SessionError> {
+) -> Result<Vec<(u32, Measurement)>, SessionError> {
     let slots = shared.store().journal.layout.as_ref().map_or(1, |layout| layout.slots);
     let repeats = (1..slots).map(|slot| repeat_in_slot(shared, terms, first, (slot, slots), most, is_going_on));
     Ok(join_all(repeats).await.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
@@ -396,11 +389,11 @@ pub(crate) async fn repeat_in_other_slots(
 async fn repeat_in_slot(
     shared: &SessionContext<'_>,
     terms: &FileTerms,
-    first: &OpenExperiment,
+    first: &Made,
     (slot, slots): (u32, u32),
     most: u32,
     is_going_on: bool,
-) -> Result<Vec<(u32, Measured)>, SessionError> {
+) -> Result<Vec<(u32, Measurement)>, SessionError> {
     let mut measured = Vec::new();
     for number in (slot + 1..=most).step_by(slots as usize) {
         let may_start = is_going_on || number > slots;
@@ -416,9 +409,9 @@ async fn repeat_in_slot(
 pub(crate) async fn repeat_in_first_slot(
     workspace: &mut Workspace,
     shared: &SessionContext<'_>,
-    first: &OpenExperiment,
+    first: &Made,
     most: u32,
-) -> Result<WaitEnd<Vec<(u32, Measured)>>, SessionError> {
+) -> Result<WaitEnd<Vec<(u32, Measurement)>>, SessionError> {
     let slots = shared.store().journal.layout.as_ref().map_or(1, |layout| layout.slots);
     let mut measured = Vec::new();
     for number in (1 + slots..=most).step_by(slots as usize) {
@@ -435,7 +428,7 @@ pub(crate) async fn repeat_in_first_slot(
                 }
                 shared.runs.stop(&folder, RUN).await?;
                 let store = &mut *shared.store();
-                workspace.check_out(store, &attempt.open)?;
+                workspace.check_out(store, &attempt.made)?;
                 attempt.prepare_run(workspace, store)?;
                 crash::point("baseline.repeat_prepared");
             }
@@ -443,7 +436,7 @@ pub(crate) async fn repeat_in_first_slot(
                 WaitEnd::Done(run) => break measured.push((number, *run)),
                 // Repeats for other reasons do not count.
                 WaitEnd::Lost if attempt.run.tries() <= LOST_RETRIES => {}
-                WaitEnd::Lost => break measured.push((number, Measured::lost(attempt.run.tries()))),
+                WaitEnd::Lost => break measured.push((number, Measurement::lost(attempt.run.tries()))),
                 WaitEnd::Interrupted => return Ok(WaitEnd::Interrupted),
                 WaitEnd::Detached => return Ok(WaitEnd::Detached),
             }
@@ -454,10 +447,10 @@ pub(crate) async fn repeat_in_first_slot(
 }
 
 /// The baseline's further run of this number, as the journal has it.
-fn further(shared: &SessionContext<'_>, first: &OpenExperiment, number: u32) -> Attempt {
+fn further(shared: &SessionContext<'_>, first: &Made, number: u32) -> RunningChange {
     let ready = OpenRun::new(RunRole::Baseline, number);
-    let run = shared.store().journal.find(first.id).and_then(|found| found.started(&ready).cloned());
-    Attempt::for_extra_run(first, run.unwrap_or(ready))
+    let run = shared.store().journal.find(first.head.id).and_then(|found| found.started(&ready).cloned());
+    RunningChange::for_extra_run(first.clone(), run.unwrap_or(ready))
 }
 
 /// Ends and removes all further runs of the baseline before its measurement begins: those found later belong to it.
@@ -477,9 +470,9 @@ pub(crate) async fn forget_repeats(shared: &SessionContext<'_>) -> Result<(), Se
 pub(crate) async fn check_baseline(
     shared: &SessionContext<'_>,
     terms: &FileTerms,
-    first: &OpenExperiment,
+    first: &Made,
 ) -> Result<(), SessionError> {
-    let mut check = Attempt::for_extra_run(first, OpenRun::new(RunRole::Check, 1));
+    let mut check = RunningChange::for_extra_run(first.clone(), OpenRun::new(RunRole::Check, 1));
     run_in(shared, terms, 0, &mut check, false).await.map(drop)
 }
 
@@ -488,10 +481,10 @@ pub(crate) async fn check_baseline(
 async fn repeat(
     shared: &SessionContext<'_>,
     terms: &FileTerms,
-    first: &OpenExperiment,
+    first: &Made,
     (slot, number): (u32, u32),
     may_start: bool,
-) -> Result<Option<Measured>, SessionError> {
+) -> Result<Option<Measurement>, SessionError> {
     let mut attempt = further(shared, first, number);
     let folder = attempt.run_folder(&shared.store())?;
     while attempt.run.tries() <= LOST_RETRIES {
@@ -511,7 +504,7 @@ async fn repeat(
 }
 
 /// Returns whether a repeat that the journal knows is active or finished, in a tree that still exists.
-fn is_there(shared: &SessionContext<'_>, slot: u32, attempt: &Attempt, folder: &Path) -> bool {
+fn is_there(shared: &SessionContext<'_>, slot: u32, attempt: &RunningChange, folder: &Path) -> bool {
     let store = shared.store();
     let found = shared.runs.found(folder, RUN);
     attempt.run.starts > 0 && found.is_there() && store.repo.has_kept(&store.folder.slot(slot))
@@ -522,10 +515,10 @@ async fn run_in(
     shared: &SessionContext<'_>,
     terms: &FileTerms,
     slot: u32,
-    attempt: &mut Attempt,
+    attempt: &mut RunningChange,
     is_there: bool,
-) -> Result<WaitEnd<Box<Measured>>, SessionError> {
-    let (folder, commit) = (attempt.run_folder(&shared.store())?, commit_of(&attempt.open)?);
+) -> Result<WaitEnd<Box<Measurement>>, SessionError> {
+    let (folder, commit) = (attempt.run_folder(&shared.store())?, attempt.made.commit.clone());
     if !is_there {
         shared.runs.stop(&folder, RUN).await?;
         // Once the tree exists again, nothing tells that it was missing.

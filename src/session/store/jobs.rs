@@ -13,11 +13,12 @@ use crate::domain::{CommitId, ExperimentId, FailureClass, Record, RunRole, Sandb
 use crate::exec::{FILES_BEFORE, JobFiles, find_builder, kill_other_children, try_wall};
 use crate::fs::{move_irregular_away, read_at_most};
 use crate::git::{GitProgram, Repo, WAY_BACK};
+use crate::machine::OpenRun;
 use crate::measure::last_lines;
 use crate::rules::{History, JobPlaces, Places, Wall, WalledRole, files_named, wall};
 use crate::session::errors::SessionError;
 use crate::session::files::{REPRO_FOLDER, UNFINISHED, own_path};
-use crate::state::{OpenRun, SESSIONS_FOLDER, SessionFolder, further_runs, read_log_tail, user_folder};
+use crate::state::{SESSIONS_FOLDER, SessionFolder, further_runs, read_log_tail, user_folder};
 
 /// Name of the agent's job.
 pub const AGENT: &str = "agent";

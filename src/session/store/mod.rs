@@ -15,8 +15,8 @@ pub(crate) use jobs::{
     writes_log,
 };
 pub(crate) use open_attempt::{
-    Texts, add_said, commit_of, describe, draft_of, first_fresh_seed, is_being_replaced, journal_of_remains,
-    left_at_tip, read_tag, record_verified, trouble_text, write_tag,
+    Texts, add_said, describe, first_fresh_seed, is_being_replaced, journal_of_remains, left_at_tip, read_tag,
+    record_verified, trouble_text, write_tag,
 };
 pub use requests::{Interrupt, Interrupts, SentMessage, drop_message, tell, waiting_messages};
 pub(crate) use requests::{

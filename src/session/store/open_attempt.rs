@@ -18,34 +18,24 @@ use super::writer::Store;
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{
-    Ablated, CommitId, Contract, DiffStat, Direction, FORMAT_VERSION, Notice, Outcome, Phase, Record, Tag,
-    VerifiedPair, list, one_line,
+    Ablated, CommitId, Contract, DiffStat, Direction, FORMAT_VERSION, Notice, Outcome, Record, Tag, VerifiedPair, list,
+    one_line,
 };
 use crate::exec::Job;
 use crate::git::{Proposal as Change, Repo};
 use crate::ledger::LedgerFile;
+use crate::machine::{Attempt, AttemptEntry, Head, Made, Recording};
 use crate::rules::{Expenses, History, LadderState, OpenTrouble, Sample, has_words, judge_open, judge_pair};
 use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{Others, exclude_own, expected_tip, other_records, read_messages, session_tags};
 use crate::state::{
-    CARRIED, Calls, EventLog, Journal, Memory, OpenAttempt, OpenExperiment, PROTECTED, Pauses, Presence, Results,
-    SessionFolder, UNTRACKED,
+    CARRIED, Calls, EventLog, Journal, Memory, PROTECTED, Pauses, Presence, Results, SessionFolder, UNTRACKED,
 };
 
-/// The commit of an open experiment that must have one.
-pub(crate) fn commit_of(open: &OpenExperiment) -> Result<CommitId, SessionError> {
-    open.commit.clone().ok_or(SessionError::NoCommit(open.id))
-}
-
-/// The draft of an open experiment that must have one.
-pub(crate) fn draft_of(open: &OpenExperiment) -> Result<Record, SessionError> {
-    open.draft.as_deref().cloned().ok_or(SessionError::NoDraft(open.id))
-}
-
 /// Returns whether the open experiment is a new version whose record has not yet replaced the old one.
-pub(crate) fn is_being_replaced(repo: &Repo, tag: &Tag, open: &OpenExperiment) -> Result<bool, SessionError> {
-    let Some(old) = &open.replaces else { return Ok(false) };
-    Ok(repo.refs.ref_object(&tag.record_ref(open.id))?.as_ref() == Some(old))
+pub(crate) fn is_being_replaced(repo: &Repo, tag: &Tag, head: &Head) -> Result<bool, SessionError> {
+    let Some(old) = head.replaces() else { return Ok(false) };
+    Ok(repo.refs.ref_object(&tag.record_ref(head.id))?.as_deref() == Some(old))
 }
 
 /// Candidates for the description of a change.
@@ -102,18 +92,19 @@ pub(crate) fn add_said(notices: &mut Map<String, Value>, more: Map<String, Value
 pub(crate) fn contradiction(repo: &Repo, history: &History, tip: &CommitId, journal: &Journal) -> Option<OpenTrouble> {
     let tag = history.baseline().map(|record| &record.tag);
     let is_replaced =
-        |open: &OpenExperiment| tag.is_some_and(|tag| is_being_replaced(repo, tag, open).unwrap_or(false));
-    journal.found(history, tip, is_replaced).find_map(|(open, found)| {
-        let is_rerun = found.phase == Phase::Checking;
+        |open: &Attempt| tag.is_some_and(|tag| is_being_replaced(repo, tag, open.head()).unwrap_or(false));
+    let found = journal.found(history, tip, is_replaced).find_map(|(open, found)| {
+        let is_rerun = matches!(open, Attempt::Rerun(_));
         let is_on = |commit: &CommitId, base: &CommitId| {
             // A train's commit is on top of its other cars, and that of a rerun is an earlier one.
             commit == base
-                || open.trial.is_some()
+                || open.trial().is_some()
                 || is_rerun && history.knows(commit)
                 || repo.objects.parents(commit).is_ok_and(|parents| parents == [base.clone()])
         };
         judge_open(found, |commit| repo.objects.has_commit(commit), is_on)
-    })
+    });
+    journal.attempts.trouble().or(found)
 }
 
 /// The trouble in words.
@@ -122,6 +113,7 @@ pub(crate) fn trouble_text(trouble: OpenTrouble) -> &'static str {
         OpenTrouble::Unnamed => "the journal has an open experiment and says that none is",
         OpenTrouble::Number => "the journal's open experiment has a number that the records do not leave room for",
         OpenTrouble::NoCommit => "the journal names no commit for the experiment that runs",
+        OpenTrouble::NoDraft => "the journal does not say what its open experiment measured",
         OpenTrouble::LostCommit => "the journal's open experiment is on a commit that is not in the repository",
         OpenTrouble::LostBase => "the journal's open experiment was made on a commit that is not in the repository",
         OpenTrouble::OtherBase => "the journal's open experiment was made on another commit than the best one",
@@ -207,7 +199,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Rebuilds the journal of a session that has none any more, as far as its records and its log tell, and writes nothing. No
 /// experiment is open, unless the branch is at the last one, which was not kept: then that one is recorded and not settled. Or
-/// it is at one that is not recorded, see [`left_at_tip`]. The session was last seen at the last sign of life in its log, else at the end of its last experiment, else `now`.
+/// it is at one that is not recorded, see [`left_at_tip`]. The session was last seen at the last sign of life in its log, else
+/// at the end of its last experiment, else `now`.
 ///
 /// # Errors
 ///
@@ -230,7 +223,7 @@ pub(crate) fn journal_of_remains(
         Some(last) => last.agent.is_none(),
         None => contract.is_some_and(|contract| contract.agent.is_none()),
     };
-    let journal = Journal {
+    let mut journal = Journal {
         presence: Presence::rebuilt(log.last_end(), is_by_hand, last_seen),
         calls: Calls::of_experiments(history.experiments()),
         results: Results::of_records(findings, finished),
@@ -242,17 +235,19 @@ pub(crate) fn journal_of_remains(
     };
     let Some(last) = last else {
         let left = contract.map_or(Ok(None), |contract| left_at_tip(repo, folder, contract, history))?;
-        let proposing = left.map(|left| OpenAttempt::new(Phase::Proposing, left)).into_iter().collect();
-        return Ok(Journal { attempts: proposing, ..journal });
+        journal.attempts.open.extend(left.map(|left| AttemptEntry::new(Attempt::Call(left))));
+        return Ok(journal);
     };
-    let open = OpenExperiment {
-        commit: Some(last.commit.clone()),
+    let head = Head {
         description: last.description.clone(),
         direction: last.direction.clone(),
-        recording: vec![last.clone()],
-        ..OpenExperiment::new(last.id, last.base.clone(), last.started)
+        ..Head::new(last.id, last.base.clone(), last.started)
     };
-    Ok(Journal { attempts: vec![OpenAttempt::new(Phase::Settling, open)], ..journal })
+    let made = Made { head, commit: last.commit.clone(), ..Made::default() };
+    let (rows_from, artifacts_of) = (0, None);
+    let recording = Recording { made, records: vec![last.clone()], rows_from, artifacts_of, has_rows: true };
+    journal.attempts.open.push(AttemptEntry::new(Attempt::Recording(recording)));
+    Ok(journal)
 }
 
 /// The experiment that was open when the journal of a session *in place* was lost: an agent was called for it, and the branch is
@@ -266,7 +261,7 @@ pub(crate) fn left_at_tip(
     folder: &SessionFolder,
     contract: &Contract,
     history: &History,
-) -> Result<Option<OpenExperiment>, SessionError> {
+) -> Result<Option<Head>, SessionError> {
     let (next, base) = (history.next_id(), expected_tip(contract, history.incumbent().map(|record| &record.commit)));
     let Some((began, _)) = Job::lifetime(&folder.run(next), AGENT).filter(|_| history.layout().is_none()) else {
         return Ok(None);
@@ -275,7 +270,7 @@ pub(crate) fn left_at_tip(
     let tip = tip.filter(|tip| *tip != base && !history.knows(tip) && history.baseline().is_some());
     let is_left = tip.map_or(Ok(false), |tip| repo.objects.leads_to(&base, &tip))?;
     let began = Timestamp::try_from(began).ok().filter(|_| is_left);
-    Ok(began.map(|began| OpenExperiment::new(next, base, began)))
+    Ok(began.map(|began| Head::new(next, base, began)))
 }
 
 impl Store {

@@ -19,6 +19,7 @@ use crate::domain::{
 use crate::exec::next_tick;
 use crate::fs::FileStamp;
 use crate::git::Repo;
+use crate::machine::Attempt;
 use crate::measure::PlainText;
 use crate::report::{escalation_text, flag_text};
 use crate::session::errors::{CannotStart, SessionError, Usage, refuse};
@@ -255,7 +256,7 @@ impl ReceivedMessages {
     /// The words for the prompt of the next call for this experiment. Those that only one prompt has are given to no call
     /// for another experiment, as long as an agent proposes that one.
     pub(crate) fn claim(&mut self, id: ExperimentId, journal: &Journal) -> Vec<Message> {
-        let proposing: Vec<ExperimentId> = journal.in_phase(Phase::Proposing).map(|open| open.id).collect();
+        let proposing: Vec<ExperimentId> = journal.in_phase(Phase::Proposing).map(Attempt::id).collect();
         self.claims.retain(|_, of| proposing.contains(of));
         let mut messages = self.coming(journal);
         messages.retain(|word| word.standing || self.claims.get(&word.id).is_none_or(|of| *of == id));

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 use strum::VariantArray;
 
 use super::expectations::{Detection, Expected, HeldMemories};
@@ -15,12 +16,13 @@ use super::requests::{ReceivedMessages, forget_escalation, note_escalation, remo
 use crate::agent::Memories;
 use crate::domain::{
     Clock, CommitId, Contract, Draw, Event, ExperimentId, Idea, IdeaKind, LadderPosition, Lesson, NewIdea, Notice,
-    Number, Outcome, Phase, Record, Stall, Tag, agent_name, with_causes,
+    Number, Outcome, Record, Stall, Tag, agent_name, with_causes,
 };
 use crate::exec::Exit;
 use crate::fs::{FileStamp, Unsynced, open_regular};
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
+use crate::machine::Attempt;
 use crate::rules::{
     History, directions_tried, draw, idea_key, is_used, keep_lesson, learned, newest_first, offered_state,
     pivot_lesson, stall, summary_lesson,
@@ -30,8 +32,8 @@ use crate::session::files::{SessionRefs, exclude_own, expected_tip, session_tags
 use crate::session::store::jobs::Walls;
 use crate::session::store::requests::Notices;
 use crate::state::{
-    Added, FINDINGS, ITERATIONS, IdeaFile, Iteration, Journal, LESSONS, LessonFile, Memory, OpenExperiment, OwnerLock,
-    PROGRESS, Presence, SessionFolder, StateError, read_json,
+    Added, FINDINGS, ITERATIONS, IdeaFile, Iteration, Journal, LESSONS, LessonFile, Memory, OwnerLock, PROGRESS,
+    Presence, SessionFolder, StateError, read_json,
 };
 use crate::{crash, rules};
 
@@ -155,9 +157,9 @@ impl Store {
         self.journal = Journal { escalation, ..self.written.journal.clone() };
     }
 
-    /// Enters a step of an attempt in the journal.
-    pub(crate) fn enter(&mut self, phase: Phase, open: OpenExperiment) -> Result<(), SessionError> {
-        self.journal.enter(phase, open);
+    /// Enters an attempt at a new step in the journal.
+    pub(crate) fn enter(&mut self, attempt: Attempt) -> Result<(), SessionError> {
+        self.journal.enter(attempt);
         self.write_journal()
     }
 
@@ -240,7 +242,7 @@ impl Store {
         self.journal.calls.end_idle_row();
         forget_escalation(self);
         // One that is measured once more has counted before.
-        let has_counted = self.journal.open_attempts().any(|open| open.id == record.id && open.replaces.is_some());
+        let has_counted = self.journal.attempt(record.id).is_some_and(|open| open.head().replaces().is_some());
         if record.outcome == Outcome::Keep || !has_counted {
             self.journal.ladder.count(&self.contract, &self.history, record);
         }
@@ -321,10 +323,10 @@ impl JournalFile {
     }
 }
 
-/// Notes what the agent is offered of the backlog with the open experiment.
-pub(crate) fn note_offer(memories: &Memories, open: &mut OpenExperiment) {
+/// Notes what the agent is offered of the backlog with its proposal.
+pub(crate) fn note_offer(memories: &Memories, proposal: &mut Map<String, Value>) {
     for Idea { idea, .. } in &memories.offers {
-        open.proposal.insert(idea.kind.offered_field().into(), idea.text.as_str().into());
+        proposal.insert(idea.kind.offered_field().into(), idea.text.as_str().into());
     }
 }
 

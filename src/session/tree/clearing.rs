@@ -9,11 +9,12 @@ use super::working_tree::Workspace;
 use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice, Phase, list};
 use crate::fs::{free_name, is_made, make_writable, move_to};
 use crate::git::{Proposal, WhyLeftOut};
+use crate::machine::{Attempt, Head};
 use crate::rules::{Forbidden, folders_of, takes_the_place};
 use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{SETTINGS_FILE, remove_file};
 use crate::session::store::Store;
-use crate::state::{OpenAttempt, OpenExperiment, PROTECTED, files_below};
+use crate::state::{PROTECTED, files_below};
 
 impl Workspace {
     /// Puts those protected files back that git does not have and that somebody changed, and removes their bytecode
@@ -111,12 +112,8 @@ impl Workspace {
 
     /// Undoes what the agent did to protected files that git does not have; gives what is forbidden of it. To be called before
     /// the change is read.
-    pub(crate) fn undo_forbidden(
-        &mut self,
-        store: &mut Store,
-        open: &OpenExperiment,
-    ) -> Result<Forbidden, SessionError> {
-        let mut changed = self.restore_copies(store, open.id, &open.base)?;
+    pub(crate) fn undo_forbidden(&mut self, store: &mut Store, head: &Head) -> Result<Forbidden, SessionError> {
+        let mut changed = self.restore_copies(store, head.id, &head.base)?;
         changed.extend(self.settle_settings(store)?.then(|| SETTINGS_FILE.into()));
         let protected = changed.iter().map(|path| format!("{} is protected", path.display())).collect();
         Ok(Forbidden { protected, scope: Vec::new() })
@@ -126,13 +123,13 @@ impl Workspace {
     pub(crate) fn clear_out(
         &mut self,
         store: &mut Store,
-        open: &OpenExperiment,
+        head: &Head,
         change: &Proposal,
         found: &mut Forbidden,
     ) -> Result<(), SessionError> {
-        let id = open.id;
+        let (id, base) = (head.id, &head.base);
         let in_change: BTreeSet<PathBuf> = change.paths().iter().map(|changed| changed.path.clone()).collect();
-        let (taken, mut moved) = self.clear_shadows(store, id, &open.base, |path| !in_change.contains(path))?;
+        let (taken, mut moved) = self.clear_shadows(store, id, base, |path| !in_change.contains(path))?;
         found.protected.extend(taken.iter().map(|(path, module)| takes_the_place(path, module)));
         for path in self.new_protected(store) {
             if !in_change.contains(&path) {
@@ -152,7 +149,7 @@ impl Workspace {
             found.scope.push(format!("{} {why}", left_out.path.display()));
         }
         note_moved(store, moved, "no commit would hold it");
-        self.clear_left_out(store, id, &open.base, change)
+        self.clear_left_out(store, id, base, change)
     }
 
     /// Moves the parts of a change that no commit would hold out of the working tree. Restores the files that `base`
@@ -186,8 +183,7 @@ impl Workspace {
             // Nothing but agents writes there.
             return Ok(());
         }
-        if let Some(OpenAttempt { phase: Phase::Proposing, open, .. }) = store.journal.first() {
-            let id = open.id;
+        if let Some(id) = store.journal.first().filter(|first| first.phase() == Phase::Proposing).map(Attempt::id) {
             let moved = self
                 .new_protected(store)
                 .iter()

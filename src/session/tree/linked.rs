@@ -310,9 +310,10 @@ fn known_commit(store: &Store, tree: &str) -> Result<Option<CommitId>, SessionEr
     if let Some(record) = store.history.records().iter().find(of_record) {
         return Ok(Some(record.commit.clone()));
     }
-    for open in store.journal.open_attempts() {
-        let versions = open.versions.iter().map(|version| &version.commit);
-        for commit in open.commit.iter().chain(open.draft.iter().map(|draft| &draft.commit)).chain(versions) {
+    for open in store.journal.attempts() {
+        let versions = open.head().versions.iter().map(|version| &version.commit);
+        let measured = open.measured().map(|record| &record.commit);
+        for commit in open.commit().into_iter().chain(measured).chain(versions) {
             if store.repo.objects.tree_of(commit)? == tree {
                 return Ok(Some(commit.clone()));
             }

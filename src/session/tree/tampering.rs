@@ -405,7 +405,7 @@ impl Store {
     /// nothing had to be put right. Rows that stay are told unless this looks `again`.
     fn restore_rows(&mut self, held: &HeldRows, again: bool) -> Result<Option<u32>, SessionError> {
         // A commit that an agent made itself becomes that of the experiment.
-        let open = self.journal.open_attempts().filter_map(|open| open.commit.clone());
+        let open = self.journal.attempts().filter_map(|open| open.commit().cloned());
         let branch = self.repo.refs.branch(&self.contract.tag.branch_ref()).ok().flatten();
         let mut commits: Vec<CommitId> = open.chain(branch).collect();
         commits.extend(self.repo.refs.head_if_sound()?.and_then(|head| head.commit().cloned()));

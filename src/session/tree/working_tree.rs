@@ -14,11 +14,12 @@ use crate::domain::{CommitId, Event, ExperimentId, Notice, Record, TreeOwner, li
 use crate::exec::JobFiles;
 use crate::fs::{read_regular, write_atomic};
 use crate::git::{HeadTarget, MissingFiles, Repo, Saved, TreeStamps, Untracked, WorktreeSnapshot};
+use crate::machine::{Head, Made};
 use crate::rules::FileTerms;
 use crate::session::errors::{SessionError, TryError};
 use crate::session::files::{INDEX_BEFORE, is_own};
-use crate::session::store::{AGENT, Store, Texts, commit_of, describe};
-use crate::state::{Aside, OpenExperiment, UNTRACKED};
+use crate::session::store::{AGENT, Store, Texts, describe};
+use crate::state::{Aside, UNTRACKED};
 
 /// A working tree in which experiments are made and run.
 pub(crate) struct Workspace {
@@ -219,13 +220,13 @@ impl Workspace {
         if self.owner.is_disposable() { self.begin_call(store, commit) } else { Ok(()) }
     }
 
-    /// Brings branch and working tree to the commit of the open experiment.
-    pub(crate) fn check_out(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<(), SessionError> {
-        let commit = commit_of(open)?;
-        let Some(users) = self.users() else { return self.switch_to(store, &commit) };
-        users.move_head(store, &commit, &[&open.base], &format!("experiment {}", open.id))?;
+    /// Brings branch and working tree to the commit of a change.
+    pub(crate) fn check_out(&mut self, store: &mut Store, made: &Made) -> Result<(), SessionError> {
+        let Made { head, commit, .. } = made;
+        let Some(users) = self.users() else { return self.switch_to(store, commit) };
+        users.move_head(store, commit, &[&head.base], &format!("experiment {}", head.id))?;
         crash::point("checkout.branch_moved");
-        users.restore(store, &commit, &open.base)
+        users.restore(store, commit, &head.base)
     }
 
     /// Brings a linked working tree from the commit that it is at to another one.
@@ -237,15 +238,21 @@ impl Workspace {
     }
 
     /// Does the same as [`reset_to`](Self::reset_to) for a call that was cut off, after which nothing is known of the tree.
-    pub(crate) fn reset_after_call(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<(), SessionError> {
+    /// `reworked` is the version that the agent was to rework, if it was.
+    pub(crate) fn reset_after_call(
+        &mut self,
+        store: &mut Store,
+        head: &Head,
+        reworked: Option<&Record>,
+    ) -> Result<(), SessionError> {
         if self.owner.is_disposable() {
             self.untracked.known = Some(Untracked::default());
-            let base = self.reclaim_head(store, &open.base)?;
-            return self.reset_to(store, &base, open.id);
+            let base = self.reclaim_head(store, &head.base)?;
+            return self.reset_to(store, &base, head.id);
         }
         self.restore_untracked(store)?;
-        self.leave_out_newer(store, open)?;
-        self.reset_to(store, &open.base, open.id)
+        self.leave_out_newer(store, head, reworked)?;
+        self.reset_to(store, &head.base, head.id)
     }
 
     /// Saves the change that is in the working tree, new files with it, and puts branch and working tree back.
@@ -275,39 +282,29 @@ impl Workspace {
         self.move_head(store, base, &[], "unfinished")
     }
 
-    /// Keeps a commit of the open experiment under a saved ref, which a notice says of `what`, and puts branch and working
-    /// tree back to before it.
-    pub(crate) fn undo_commit(
-        &mut self,
-        store: &mut Store,
-        open: &OpenExperiment,
-        commit: &CommitId,
-        what: &str,
-    ) -> Result<(), SessionError> {
-        if *commit != open.base {
-            let saved = store.refs().keep_once(commit)?;
+    /// Keeps the commit of a change under a saved ref, which a notice says of `what`, and puts branch and working tree back to
+    /// before it.
+    pub(crate) fn undo_commit(&mut self, store: &mut Store, made: &Made, what: &str) -> Result<(), SessionError> {
+        if made.commit != made.head.base {
+            let saved = store.refs().keep_once(&made.commit)?;
             store.note(Notice::ChangeIsIn { what: what.to_owned(), saved });
         }
         crash::point("rollback.change_saved");
-        self.restore_base(store, open, commit)
+        self.restore_base(store, made)
     }
 
-    /// Puts branch and working tree back to before a commit of the open experiment, which a ref keeps.
-    pub(crate) fn restore_base(
-        &mut self,
-        store: &mut Store,
-        open: &OpenExperiment,
-        commit: &CommitId,
-    ) -> Result<(), SessionError> {
+    /// Puts branch and working tree back to before the commit of a change, which a ref keeps.
+    pub(crate) fn restore_base(&mut self, store: &mut Store, made: &Made) -> Result<(), SessionError> {
+        let Made { head: experiment, commit, .. } = made;
         // A seat made it. The tree of a slot is at what was measured there last: a version before it, or another experiment.
         let is_measured =
-            |at: &CommitId| store.history.knows(at) || open.versions.iter().any(|version| version.commit == *at);
+            |at: &CommitId| store.history.knows(at) || experiment.versions.iter().any(|version| version.commit == *at);
         let head = self.repo.refs.head_if_sound()?.filter(|_| self.owner.is_disposable());
         let at = head.as_ref().and_then(|head| head.commit()).filter(|at| is_measured(at));
         let commit = at.unwrap_or(commit);
-        self.move_head(store, &open.base, &[commit], "taken back")?;
+        self.move_head(store, &experiment.base, &[commit], "taken back")?;
         crash::point("rollback.branch_moved");
-        self.restore(store, &open.base, commit)?;
+        self.restore(store, &experiment.base, commit)?;
         crash::point("rollback.put_back");
         Ok(())
     }
@@ -408,14 +405,19 @@ impl Workspace {
 
     /// Makes untracked files that were written after the agent's end no part of what it left, but for those of a version that
     /// is to be reworked: `ar` itself puts them back.
-    pub(crate) fn leave_out_newer(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<(), SessionError> {
+    fn leave_out_newer(
+        &mut self,
+        store: &mut Store,
+        head: &Head,
+        reworked: Option<&Record>,
+    ) -> Result<(), SessionError> {
         // The clock of files is coarser than that of processes; of the same tick may be what the agent wrote last.
         let over =
-            fs::metadata(JobFiles::named(&store.folder.run(open.id), AGENT).exit).and_then(|meta| meta.modified());
+            fs::metadata(JobFiles::named(&store.folder.run(head.id), AGENT).exit).and_then(|meta| meta.modified());
         if let (Ok(over), Some(known)) = (over, &mut self.untracked.known) {
             let mut now = self.repo.working_tree.untracked(known)?;
-            if let Some(draft) = &open.draft {
-                for changed in store.repo.objects.changed_between(&open.base, &draft.commit)? {
+            if let Some(reworked) = reworked {
+                for changed in store.repo.objects.changed_between(&head.base, &reworked.commit)? {
                     now.forget(&changed.path);
                 }
             }
@@ -426,18 +428,24 @@ impl Workspace {
         move_odd(odd, Vec::new(), &mut store.notices)
     }
 
-    /// Returns whether the working tree differs from the one that the agent was given.
-    pub(crate) fn has_worked(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<bool, SessionError> {
-        self.reclaim_head(store, &open.base)?;
-        let change = self.repo.working_tree.propose(&open.base, &self.known_untracked()?)?;
-        let given = open.draft.as_ref().map_or(&open.base, |draft| &draft.commit);
+    /// Returns whether the working tree differs from the one that the agent was given: `base`, or the version that it was to
+    /// rework.
+    pub(crate) fn has_worked(
+        &mut self,
+        store: &mut Store,
+        base: &CommitId,
+        reworked: Option<&Record>,
+    ) -> Result<bool, SessionError> {
+        self.reclaim_head(store, base)?;
+        let change = self.repo.working_tree.propose(base, &self.known_untracked()?)?;
+        let given = reworked.map_or(base, |reworked| &reworked.commit);
         Ok(change.tree() != store.repo.objects.tree_of(given)? || !change.too_large().is_empty())
     }
 
     /// Takes files that were there untracked out of the index: to stage everything is no wish to change them.
-    pub(crate) fn unstage(&self, open: &OpenExperiment) -> Result<(), SessionError> {
+    pub(crate) fn unstage(&self, base: &CommitId) -> Result<(), SessionError> {
         match &self.untracked.known {
-            Some(known) => Ok(self.repo.working_tree.unstage(&open.base, known, is_own)?),
+            Some(known) => Ok(self.repo.working_tree.unstage(base, known, is_own)?),
             None => Ok(()),
         }
     }

@@ -11,18 +11,19 @@ use crate::domain::{Clock, Contract, MetricSpec, Number, Phase, RunRole, Tag};
 use crate::exec::{Executor, Job, Started};
 use crate::fs::read_tail;
 use crate::git::Repo;
+use crate::machine::{Attempt, AttemptEntry, Head};
 use crate::measure::{Scanner, plain_text};
 use crate::report::SessionStatus;
 use crate::rules::{
-    Activity, Expenses, History, Observations, OpenStatus, OutageStatus, RunFound, SleepStatus, activity, is_confirmed,
-    lanes_status, nearest_end,
+    Activity, AttemptStatus, Expenses, History, Observations, OutageStatus, RunFound, SleepStatus, activity,
+    is_confirmed, lanes_status, nearest_end,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{
     Damage, Records, driven_elsewhere, is_fetched, is_session, recorded_terms, refuse_changed,
 };
 use crate::session::store::{AGENT, REVIEW, RUN, guard_name, job_place, run_name};
-use crate::state::{EscalationFiles, Journal, OpenAttempt, OpenExperiment, Presence, SessionFolder, read_log_tail};
+use crate::state::{EscalationFiles, Journal, Presence, SessionFolder, read_log_tail};
 
 /// Reads the status of one session again and again.
 pub(crate) struct StatusReader<'a> {
@@ -61,7 +62,7 @@ impl<'a> StatusReader<'a> {
         let Journal { presence, expenses, escalation, tree, layout, gpus, .. } = &journal;
         let owner = damage.unless(folder.owner(repo.git_dir())).flatten();
         let is_fetched = self.is_fetched(contract.as_ref(), owner.is_some(), &mut damage);
-        let mut open: Vec<Open<'_>> = journal.attempts.iter().map(|attempt| Open::find(folder, attempt)).collect();
+        let mut open: Vec<Open<'_>> = journal.attempts.open.iter().map(|entry| Open::find(folder, entry)).collect();
         let outage = outage_of(&journal);
         let telling = telling(&open, owner.is_some());
         let seen = Observations {
@@ -75,7 +76,7 @@ impl<'a> StatusReader<'a> {
         let log = telling.map(|open| open.log(folder)).filter(|log| log.exists());
         let logs = open.iter().map(|open| open.log(folder));
         let written = owner.as_ref().and_then(|_| logs.filter_map(|log| written_at(&log)).max());
-        let attempts: Vec<OpenStatus> =
+        let attempts: Vec<AttemptStatus> =
             open.drain(..).map(|open| open.look(folder, contract.as_ref(), &history)).collect();
         let now = owner.as_ref().map(|_| Timestamp::now());
         let lanes = lanes_status(&history, layout.as_ref(), &attempts, gpus, now);
@@ -168,18 +169,18 @@ impl<'a> StatusReader<'a> {
 /// An open attempt, its step, and what is found of its run.
 struct Open<'a> {
     phase: Phase,
-    open: &'a OpenExperiment,
-    attempt: &'a OpenAttempt,
+    head: &'a Head,
+    entry: &'a AttemptEntry,
     job: RunFound,
 }
 
 impl<'a> Open<'a> {
-    fn find(folder: &SessionFolder, attempt: &'a OpenAttempt) -> Open<'a> {
-        let OpenAttempt { phase, open, .. } = attempt;
-        let mut found = Open { phase: *phase, open, attempt, job: RunFound::Unstarted };
+    fn find(folder: &SessionFolder, entry: &'a AttemptEntry) -> Open<'a> {
+        let (phase, head) = (entry.attempt.phase(), entry.attempt.head());
+        let mut found = Open { phase, head, entry, job: RunFound::Unstarted };
         // Guards are found by the run before them.
-        let run = if *phase == Phase::Confirming { found.job_name() } else { RUN.to_owned() };
-        let folder = folder.run(open.id);
+        let run = if phase == Phase::Confirming { found.job_name() } else { RUN.to_owned() };
+        let folder = folder.run(head.id);
         let (place, name) = job_place(&folder, &run);
         found.job = Executor::of_any().found(&place, name);
         found
@@ -187,31 +188,31 @@ impl<'a> Open<'a> {
 
     /// The job that it has, or had last.
     fn job_name(&self) -> String {
-        match (self.phase, &self.open.draft) {
-            (Phase::Running, _) => RUN.to_owned(),
-            (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
-            (Phase::Confirming, _) => run_name(&self.attempt.run()),
-            (Phase::Reviewing, _) => REVIEW.to_owned(),
-            (Phase::Checking, _) => RunRole::Check.folder(1),
+        match &self.entry.attempt {
+            Attempt::Run(_) => RUN.to_owned(),
+            Attempt::Guard(draft) => guard_name(draft.record.guards.len() + 1),
+            Attempt::Confirm(_) => run_name(&self.entry.run()),
+            Attempt::Review(_) => REVIEW.to_owned(),
+            Attempt::Rerun(_) => RunRole::Check.folder(1),
             _ => AGENT.to_owned(),
         }
     }
 
     fn log(&self, folder: &SessionFolder) -> PathBuf {
         if matches!(self.phase, Phase::Checking | Phase::Confirming) {
-            return job_place(&folder.run(self.open.id), &self.job_name()).0.join("run.log");
+            return job_place(&folder.run(self.head.id), &self.job_name()).0.join("run.log");
         }
-        folder.log(self.open.id, &format!("{}.log", self.job_name()))
+        folder.log(self.head.id, &format!("{}.log", self.job_name()))
     }
 
     /// Returns whether it is running in a slot, where an outage does not stop it.
     fn is_running_beside(&self) -> bool {
-        matches!(self.phase, Phase::Running | Phase::Guarding | Phase::Confirming) && self.open.beside.slot.is_some()
+        matches!(self.phase, Phase::Running | Phase::Guarding | Phase::Confirming) && self.head.beside.slot.is_some()
     }
 
-    fn look(&self, folder: &SessionFolder, contract: Option<&Contract>, history: &History) -> OpenStatus {
-        let Open { phase, open, attempt, job } = self;
-        let folder = folder.run(open.id);
+    fn look(&self, folder: &SessionFolder, contract: Option<&Contract>, history: &History) -> AttemptStatus {
+        let Open { phase, head, entry, job } = self;
+        let folder = folder.run(head.id);
         let is_running = matches!(phase, Phase::Running | Phase::Confirming) && *job == RunFound::Going;
         // A file that cannot be read now is of a job that only starts or is just over.
         let name = self.job_name();
@@ -220,23 +221,23 @@ impl<'a> Open<'a> {
         let newest = contract
             .filter(|_| is_running)
             .and_then(|contract| newest_number(&place.join("run.log"), &contract.metric));
-        OpenStatus {
-            id: open.id,
+        AttemptStatus {
+            id: head.id,
             phase: *phase,
-            slot: open.beside.slot,
-            seat: open.seat,
-            trial: open.trial.clone(),
-            description: open.description.clone(),
-            is_again: open.draft.is_some(),
+            slot: head.beside.slot,
+            seat: head.seat,
+            trial: head.trial().cloned(),
+            description: head.description.clone(),
+            is_again: entry.attempt.measured().is_some(),
             since: started.as_ref().map(|started| started.started),
             elapsed: started.as_ref().map(|started| seconds(started.started, Timestamp::now())),
             deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
             newest: newest.map(|number| history.in_own_unit(number)),
-            fresh: (*phase == Phase::Confirming && contract.is_none_or(is_confirmed)).then(|| attempt.fresh_runs()),
+            fresh: (*phase == Phase::Confirming && contract.is_none_or(is_confirmed)).then(|| entry.fresh_runs()),
             queued: Job::ticket_of(&place, name)
                 .filter(|_| *job == RunFound::Pending)
                 .map(|ticket| seconds(ticket.submitted, Timestamp::now())),
-            tainted: if matches!(phase, Phase::Running | Phase::Confirming) { attempt.run().tainted } else { 0 },
+            tainted: if matches!(phase, Phase::Running | Phase::Confirming) { entry.run().tainted } else { 0 },
         }
     }
 }

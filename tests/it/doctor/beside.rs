@@ -63,7 +63,8 @@ fn each_open_attempt_is_looked_at_and_its_tree_stays() {
         repo.git(["worktree", "add", "--detach", &format!(".autoresearch/t/trees/{tree}"), "HEAD"]);
     }
     let attempts = |commit: &str| {
-        [open(4, "running", &stale, &start, json!({"slot": 1})), open(5, "proposing", commit, &tip, json!({"seat": 0}))]
+        let merged = json!({"seat": 0, "merge_with": tip});
+        [open(4, "running", &stale, &start, json!({"slot": 1})), open(5, "proposing", commit, &tip, merged)]
     };
     write_attempts(&repo, &attempts(&tip));
     repo.git(["switch", "--quiet", "--detach", "HEAD"]);
@@ -99,10 +100,8 @@ fn a_train_that_is_half_recorded_is_no_contradiction_and_its_rows_are_found() {
     let body = repo.git(["for-each-ref", "--format=%(contents:body)", "refs/autoresearch/t/00001"]);
     let record: Value = serde_json::from_str(body.trim()).unwrap();
     let trial = json!({"slot": 0, "trial": {"train": {"on": 0, "cars": [1, 8]}}, "recording": [record]});
-    write_attempts(
-        &repo,
-        &[open(9, "recording", &tip, &start, trial), open(1, "waiting", &own, &start, json!({"slot": 1}))],
-    );
+    let winner = json!({"slot": 1, "draft": trial["recording"][0]});
+    write_attempts(&repo, &[open(9, "recording", &tip, &start, trial), open(1, "waiting", &own, &start, winner)]);
     let said = doctor(&repo, &["t"], 0);
     assert!(said.contains("experiment 9 is open (recording)"), "{said}");
     let rows = repo.read("results.tsv");

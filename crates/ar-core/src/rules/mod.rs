@@ -32,7 +32,7 @@ pub use decide::judge::judge;
 pub use decide::{
     AblatingRun, AblationState, AblationTerms, Afresh, Bars, CARRIED_REPEATS, CONFIRMED, CRASHES_TO_CHECK, CameBack,
     Car, CarriedFate, Change, CheckReason, Checks, Company, Contender, DriftCheck, Effect, Estimate, FIXES, FreshStep,
-    GpuLook, Incomparable, Incumbent, KeepBar, Line, LineStep, MAX_FRESH, MIN_FRESH, Measured, MergedChange,
+    GpuLook, Incomparable, Incumbent, KeepBar, Line, LineStep, MAX_FRESH, MIN_FRESH, Measurement, MergedChange,
     MergedStep, NextStep, Noise, OtherGpu, REWORKS, Ran, Repeats, ReworkCall, ReworkTask, STRICT, Sample, Shift,
     TAINT_REPEATS, Tested, Trial, UntrackedFile, Verdict, Verified, Why, Without, Writer, ablation, always_stays,
     axes_without_number, baseline_runs, baseline_with, before_run, came_back, carried_clause, check_due, control_due,
@@ -53,8 +53,8 @@ pub use history::{
 };
 pub use patrol::watching::{activity, alerts};
 pub use patrol::{
-    Activity, CLOCK_PATIENCE, DriverClaim, GuardianAction, Health, LaneStatus, LanesStatus, Observations, OpenFound,
-    OpenStatus, OpenTrouble, OtherHost, OutageStatus, Ownership, PatrolFacts, PatrolMemory, PatrolVerdict,
+    Activity, AttemptStatus, CLOCK_PATIENCE, DriverClaim, GuardianAction, Health, LaneStatus, LanesStatus,
+    Observations, OpenFound, OpenTrouble, OtherHost, OutageStatus, Ownership, PatrolFacts, PatrolMemory, PatrolVerdict,
     SessionDriver, SleepStatus, Thresholds, Tip, UnrecordedTip, clock_jump, interval, is_beat_missing, is_clock_behind,
     judge_open, judge_space, judge_tip, lanes_status, ownership, patrol, pause_after_patrol, worst,
 };

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::judge::Measured;
+use super::judge::Measurement;
 use crate::domain::{FailureClass, list};
 
 /// Maximum number of repetitions without leftovers of earlier runs. Each may find others.
@@ -176,7 +176,7 @@ pub struct Without {
 
 impl Without {
     /// Counts a repetition after a run that gave this.
-    pub fn count(&mut self, measured: &Measured) {
+    pub fn count(&mut self, measured: &Measurement) {
         self.repeats += 1;
         if self.tried.is_empty() {
             self.value = measured.counted_value();
@@ -185,7 +185,7 @@ impl Without {
     }
 
     /// Decides what becomes of a path by the run without it, `measured`. Only what no run made `is_users`.
-    pub fn fate(&self, effect: Effect, measured: &Measured, is_users: bool) -> CarriedFate {
+    pub fn fate(&self, effect: Effect, measured: &Measurement, is_users: bool) -> CarriedFate {
         use FailureClass::{Crash, ImportError, NoMetric, NoOutput};
         let class = measured.failure.as_ref().map(|failure| failure.class);
         // A deadline and a kill do not tell that a file is missing.
@@ -345,11 +345,11 @@ mod tests {
 
     #[test]
     fn a_run_without_it_tells_what_becomes_of_a_path() {
-        let measured = |value: Option<f64>, carried: &[(&str, Effect)]| Measured {
+        let measured = |value: Option<f64>, carried: &[(&str, Effect)]| Measurement {
             value: value.map(crate::domain::Number::of),
             failure: value.is_none().then(|| Failure::new(FailureClass::Crash, "no such file")),
             carried: carried.iter().map(|(path, effect)| (PathBuf::from(path), *effect)).collect(),
-            ..Measured::default()
+            ..Measurement::default()
         };
         let gave = |value: Option<f64>| measured(value, &[]);
         let mut without = Without::default();
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(without.fate(state, &gave(None), true), CarriedFate::Needed, "the user's data");
         assert_eq!(without.fate(doubtful, &gave(None), true), CarriedFate::Stays, "no run changes it");
         for class in [FailureClass::Timeout, FailureClass::Killed, FailureClass::Oom, FailureClass::Lost] {
-            let failed = Measured { failure: Some(Failure::new(class, "")), ..Measured::default() };
+            let failed = Measurement { failure: Some(Failure::new(class, "")), ..Measurement::default() };
             assert_eq!(
                 without.fate(state, &failed, true),
                 CarriedFate::Aside,

@@ -17,7 +17,7 @@ use crate::rules::history::{History, best_kept_of, best_of};
 
 /// The outcome of a run, or why there was none.
 #[derive(Debug, Clone, Default)]
-pub struct Measured {
+pub struct Measurement {
     /// The metric's number, where there is one.
     pub value: Option<Number>,
     /// The failure, if there was one: then no value counts.
@@ -48,17 +48,17 @@ pub struct Measured {
     pub other_gpu: Option<OtherGpu>,
 }
 
-impl Measured {
+impl Measurement {
     /// An experiment that was refused before it ran.
-    pub fn refused(failure: Failure) -> Measured {
+    pub fn refused(failure: Failure) -> Measurement {
         let ended = failure.excerpt.replace('\n', ", ");
-        Measured { failure: Some(failure), ended, ..Measured::default() }
+        Measurement { failure: Some(failure), ended, ..Measurement::default() }
     }
 
     /// A run that was lost more often than it is restarted.
-    pub fn lost(times: u32) -> Measured {
+    pub fn lost(times: u32) -> Measurement {
         let failure = Failure::new(FailureClass::Lost, "");
-        Measured { failure: Some(failure), ended: format!("{times} times"), ..Measured::default() }
+        Measurement { failure: Some(failure), ended: format!("{times} times"), ..Measurement::default() }
     }
 
     /// Returns whether something outside ended the run, which says nothing about its code: a signal, another's deadline, a lost
@@ -149,7 +149,7 @@ pub fn judge(
     (history, records): (&History, &[Record]),
     id: ExperimentId,
     diff: DiffStat,
-    measured: &Measured,
+    measured: &Measurement,
 ) -> (Verdict, Vec<String>) {
     let mut verdict = match (&measured.value, &measured.failure) {
         (_, Some(failure)) => {
@@ -279,23 +279,23 @@ mod tests {
         Contract { limits: limits.iter().map(|limit| limit.parse().unwrap()).collect(), ..contract }
     }
 
-    fn measured(loss: &str) -> Measured {
+    fn measured(loss: &str) -> Measurement {
         let value = Some(Number::new(loss.parse().unwrap(), loss));
-        Measured { value, memory_gb: Some(44.0), ..Measured::default() }
+        Measurement { value, memory_gb: Some(44.0), ..Measurement::default() }
     }
 
     #[test]
     fn a_run_keeps_the_digits_of_its_value() {
         let run = serde_json::from_value::<Run>(crate::rules::sample::run(1.0, None)).unwrap();
         let digits =
-            |loss: &str| Measured { run: Some(run.clone()), ..measured(loss) }.counted_run(None).unwrap().digits;
+            |loss: &str| Measurement { run: Some(run.clone()), ..measured(loss) }.counted_run(None).unwrap().digits;
         assert_eq!((digits("0.980"), digits("0.98")), (Some("0.980".to_owned()), None));
         let minutes = Number::with_unit("100 s").unwrap().converted(&Unit::new("min"));
-        let converted = Measured { run: Some(run.clone()), value: minutes, ..Measured::default() };
+        let converted = Measurement { run: Some(run.clone()), value: minutes, ..Measurement::default() };
         assert_eq!(converted.counted_run(None).unwrap().digits, None);
     }
 
-    fn outcome(contract: &Contract, id: u32, measured: &Measured) -> (Outcome, String, usize) {
+    fn outcome(contract: &Contract, id: u32, measured: &Measurement) -> (Outcome, String, usize) {
         let history = History::new(if id == 0 { Vec::new() } else { vec![record(json!({"value": "2.0"}))] });
         let (verdict, unmet) = judge(contract, (&history, history.records()), id.into(), DiffStat::default(), measured);
         (verdict.outcome, verdict.reason, unmet.len())
@@ -336,7 +336,7 @@ mod tests {
         assert!(is_empty(&axes, FailureClass::Nan, Some(0)) && !is_empty(&axes, FailureClass::NoMetric, Some(0)));
         assert!(!is_empty(&plain, FailureClass::Nan, Some(0)) && !is_empty(&threshold, FailureClass::Nan, Some(0)));
         assert!(!is_empty(&axes, FailureClass::Nan, Some(1)));
-        let (kept, reason, _) = outcome(&axes, 0, &Measured::default());
+        let (kept, reason, _) = outcome(&axes, 0, &Measurement::default());
         assert_eq!(
             (kept, reason.as_str()),
             (Outcome::Keep, "composite has no number yet; the next one has nothing to beat")
@@ -355,7 +355,7 @@ mod tests {
         contract.metric.name = "composite".into();
         let failure = Some(Failure::new(FailureClass::Nan, ""));
         let metrics = ["claim_density", "source_diversity", "topic_coverage"].map(|name| (name.to_owned(), 0.5));
-        let failed = Measured { failure, metrics: metrics.into_iter().collect(), ..Measured::default() };
+        let failed = Measurement { failure, metrics: metrics.into_iter().collect(), ..Measurement::default() };
         let (crashed, reason, _) = outcome(&contract, 1, &failed);
         assert_eq!(crashed, Outcome::Crash);
         assert!(reason.ends_with(": no number for novelty"), "{reason}");
@@ -384,11 +384,11 @@ mod tests {
     fn a_failure_is_a_crash_whatever_was_printed_and_names_a_cause_outside_the_change() {
         let failure = Some(Failure::new(FailureClass::Oom, ""));
         let outside_cause = Some("other processes had 20 GB of the GPU".to_owned());
-        let failed = Measured { failure, outside_cause, ended: "exit 1".into(), ..measured("1.5") };
+        let failed = Measurement { failure, outside_cause, ended: "exit 1".into(), ..measured("1.5") };
         let (crashed, reason, unmet) = outcome(&contract(&["memory_gb<=40"]), 1, &failed);
         assert_eq!((crashed, unmet), (Outcome::Crash, 0));
         assert!(reason.ends_with("; other processes had 20 GB of the GPU"), "{reason}");
-        let lost = outcome(&contract(&[]), 1, &Measured::lost(3));
+        let lost = outcome(&contract(&[]), 1, &Measurement::lost(3));
         assert!(lost.0 == Outcome::Crash && lost.1.contains("3 times"), "{lost:?}");
     }
 }

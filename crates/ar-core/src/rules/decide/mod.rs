@@ -26,7 +26,7 @@ pub use fresh::{
     Contender, FreshStep, baseline_runs, baseline_with, fresh_groups, fresh_groups_besides, fresh_runs, fresh_step,
     is_confirmed, over_limit, session_noise, with_runs,
 };
-pub use judge::{Incomparable, Measured, axes_without_number, is_empty_baseline, refuse_incomparable};
+pub use judge::{Incomparable, Measurement, axes_without_number, is_empty_baseline, refuse_incomparable};
 pub use outcome::{
     FIXES, MergedStep, REWORKS, Ran, ReworkCall, ReworkTask, Verdict, before_run, decide, describe_failure,
     format_distance, format_gain, format_step, judge_train, mean_tolerance, next_rework, next_rework_on_slots,

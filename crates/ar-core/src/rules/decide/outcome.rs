@@ -499,7 +499,7 @@ mod tests {
 mod settle_tests {
     use serde_json::json;
 
-    use super::super::judge::{Measured, judge};
+    use super::super::judge::{Measurement, judge};
     use super::*;
     use crate::domain::{CommitId, DiffStat, Direction, Failure, FailureClass, MetricSource, MetricSpec, Number};
     use crate::rules::history::History;
@@ -509,14 +509,14 @@ mod settle_tests {
         text.parse().unwrap()
     }
 
-    fn judged(direction: Direction, measured: &Measured, alone: &[&str], tolerance: f64) -> (Tested, String) {
+    fn judged(direction: Direction, measured: &Measurement, alone: &[&str], tolerance: f64) -> (Tested, String) {
         judged_by(None, direction, measured, alone, tolerance)
     }
 
     fn judged_by(
         keep_above: Option<f64>,
         direction: Direction,
-        measured: &Measured,
+        measured: &Measurement,
         alone: &[&str],
         tolerance: f64,
     ) -> (Tested, String) {
@@ -536,8 +536,8 @@ mod settle_tests {
         (tested, verdict.reason)
     }
 
-    fn measured(value: &str) -> Measured {
-        Measured { value: Some(number(value)), memory_gb: Some(4.0), ..Measured::default() }
+    fn measured(value: &str) -> Measurement {
+        Measurement { value: Some(number(value)), memory_gb: Some(4.0), ..Measurement::default() }
     }
 
     #[test]
@@ -571,9 +571,9 @@ mod settle_tests {
     #[test]
     fn a_train_that_fails_or_exceeds_a_limit_is_not_better() {
         let failure = Some(Failure::new(FailureClass::Oom, ""));
-        let failed = Measured { failure, ended: "exit 1".into(), ..measured("1.0") };
+        let failed = Measurement { failure, ended: "exit 1".into(), ..measured("1.0") };
         assert_eq!(judged(Direction::Lower, &failed, &["1.5"], 0.0).0, Tested::NotBetter(None));
-        let large = Measured { memory_gb: Some(44.0), ..measured("1.0") };
+        let large = Measurement { memory_gb: Some(44.0), ..measured("1.0") };
         assert_eq!(judged(Direction::Lower, &large, &["1.5"], 0.0).0, Tested::NotBetter(Some(number("1.0"))));
     }
 

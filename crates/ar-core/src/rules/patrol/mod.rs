@@ -5,7 +5,7 @@ mod verdict;
 pub(super) mod watching;
 
 pub use status::{
-    CLOCK_PATIENCE, LaneStatus, LanesStatus, OpenFound, OpenStatus, OpenTrouble, OutageStatus, SleepStatus, Tip,
+    AttemptStatus, CLOCK_PATIENCE, LaneStatus, LanesStatus, OpenFound, OpenTrouble, OutageStatus, SleepStatus, Tip,
     UnrecordedTip, clock_jump, is_clock_behind, judge_open, judge_space, judge_tip, lanes_status, worst,
 };
 pub use verdict::{

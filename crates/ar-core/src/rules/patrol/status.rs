@@ -48,7 +48,7 @@ pub struct SleepStatus {
 
 /// An open attempt of a session.
 #[derive(Debug, Clone, Serialize)]
-pub struct OpenStatus {
+pub struct AttemptStatus {
     /// Its number.
     pub id: ExperimentId,
     /// Its description; empty while the agent works.
@@ -86,7 +86,7 @@ fn value_of<S: Serializer>(number: &Option<Number>, serializer: S) -> Result<S::
     number.as_ref().map(|number| number.value).serialize(serializer)
 }
 
-impl OpenStatus {
+impl AttemptStatus {
     /// Returns whether it has a commit and waits for a slot.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Committing && self.trial.is_none()
@@ -154,22 +154,22 @@ pub struct LaneStatus {
 pub fn lanes_status(
     history: &History,
     layout: Option<&Layout>,
-    attempts: &[OpenStatus],
+    attempts: &[AttemptStatus],
     gpus: &[String],
     now: Option<Timestamp>,
 ) -> LanesStatus {
     let expected = Durations { run: expected_run(history), call: expected_call(history) };
     let capacity = layout.map(|layout| Capacity::of(Some(layout)));
-    let in_slot = |open: &OpenStatus| match layout {
+    let in_slot = |open: &AttemptStatus| match layout {
         Some(_) => open.slot.filter(|_| open.is_running()),
         None => open.is_running().then_some(0),
     };
-    let in_seat = |open: &OpenStatus| match layout {
+    let in_seat = |open: &AttemptStatus| match layout {
         _ if open.phase != Phase::Proposing => None,
         Some(_) => open.seat,
         None => Some(0),
     };
-    let lane = |lane: u32, place: &dyn Fn(&OpenStatus) -> Option<u32>, takes: f64| {
+    let lane = |lane: u32, place: &dyn Fn(&AttemptStatus) -> Option<u32>, takes: f64| {
         let open = attempts.iter().find(|open| place(open) == Some(lane));
         let elapsed = open.and_then(|open| open.elapsed);
         let left = elapsed.map(|elapsed| takes - elapsed);
@@ -184,7 +184,7 @@ pub fn lanes_status(
             is_late,
         }
     };
-    let count = |least: u32, place: &dyn Fn(&OpenStatus) -> Option<u32>| {
+    let count = |least: u32, place: &dyn Fn(&AttemptStatus) -> Option<u32>| {
         attempts.iter().filter_map(place).map(|lane| lane + 1).fold(least, u32::max)
     };
     let slots = count(layout.map_or(1, |layout| layout.slots), &in_slot);
@@ -228,6 +228,8 @@ pub enum OpenTrouble {
     Number,
     /// It has no commit, but should.
     NoCommit,
+    /// It was not measured, but should be.
+    NoDraft,
     /// Its commit is missing in the repository.
     LostCommit,
     /// Its base is missing in the repository.
@@ -243,8 +245,6 @@ pub enum OpenTrouble {
 /// The open experiment in the journal, and the repository's facts.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenFound<'a> {
-    /// The step.
-    pub phase: Phase,
     /// The experiment's commit and base.
     pub open: (Option<&'a CommitId>, &'a CommitId),
     /// True if its number was given and no record has it.
@@ -266,9 +266,6 @@ pub fn judge_open(
 ) -> Option<OpenTrouble> {
     let (commit, base) = found.open;
     let recorded = found.is_last;
-    if found.phase == Phase::Idle {
-        return Some(OpenTrouble::Unnamed);
-    }
     if !found.is_free && !recorded {
         return Some(OpenTrouble::Number);
     }
@@ -276,7 +273,6 @@ pub fn judge_open(
         return Some(OpenTrouble::LostBase);
     }
     match commit {
-        None if found.phase != Phase::Proposing => return Some(OpenTrouble::NoCommit),
         Some(commit) if !is_there(commit) => return Some(OpenTrouble::LostCommit),
         Some(commit) if !is_on(commit, base) => return Some(OpenTrouble::OtherParent),
         Some(commit) if found.recorded.is_some_and(|recorded| recorded != commit) => {
@@ -346,8 +342,8 @@ mod tests {
     use super::*;
     use crate::rules::sample::{record, run};
 
-    fn open(id: u32, phase: Phase) -> OpenStatus {
-        OpenStatus {
+    fn open(id: u32, phase: Phase) -> AttemptStatus {
+        AttemptStatus {
             id: id.into(),
             phase,
             slot: None,
@@ -369,7 +365,7 @@ mod tests {
         History::new(vec![record(json!({"runs": [run(300.0, None)], "agent": {"command": "a", "seconds": 40.0}}))])
     }
 
-    fn seen(layout: Option<&Layout>, attempts: &[OpenStatus]) -> LanesStatus {
+    fn seen(layout: Option<&Layout>, attempts: &[AttemptStatus]) -> LanesStatus {
         let gpus = ["GPU-1".to_owned()];
         lanes_status(&history(), layout, attempts, &gpus, Some("2026-11-20T22:10:00Z".parse().unwrap()))
     }
@@ -386,17 +382,17 @@ mod tests {
         let proposing = seen(None, &[open(1, Phase::Proposing)]);
         assert_eq!((shown(&proposing.slots), shown(&proposing.seats)), (vec![None], vec![Some((1, None))]));
         assert!(proposing.seats[0].is_late && !running.slots[0].is_late, "others took 40 s");
-        let close = OpenStatus { deadline: Some(70.0), ..open(1, Phase::Running) };
+        let close = AttemptStatus { deadline: Some(70.0), ..open(1, Phase::Running) };
         assert_eq!(shown(&seen(None, &[close]).slots), [Some((1, Some(10.0)))], "it has no more time than its limit");
     }
 
     #[test]
     fn an_attempt_is_where_its_step_takes_place() {
         let attempts = [
-            OpenStatus { slot: Some(1), ..open(3, Phase::Running) },
-            OpenStatus { seat: Some(2), ..open(4, Phase::Proposing) },
+            AttemptStatus { slot: Some(1), ..open(3, Phase::Running) },
+            AttemptStatus { seat: Some(2), ..open(4, Phase::Proposing) },
             open(5, Phase::Committing),
-            OpenStatus { slot: Some(0), ..open(6, Phase::Waiting) },
+            AttemptStatus { slot: Some(0), ..open(6, Phase::Waiting) },
         ];
         let lanes = seen(Some(&Layout { calls: Some(1), ..Layout::of(2) }), &attempts);
         assert_eq!(shown(&lanes.slots), [None, Some((3, Some(240.0)))]);
@@ -432,32 +428,26 @@ mod tests {
         let commit = |digit: &str| CommitId::new(digit.repeat(40));
         let (tip, change, lost) = (commit("a"), commit("b"), commit("f"));
         let stray = commit("c");
-        let judge = |phase, (id, commit, base): (u32, _, _)| {
+        let judge = |(id, commit, base): (u32, _, _)| {
             let recorded = (id == 2).then_some(&change);
             let open = (commit, base);
-            let found = OpenFound { phase, open, is_free: id == 3, is_last: id == 2, recorded, tip: &tip };
+            let found = OpenFound { open, is_free: id == 3, is_last: id == 2, recorded, tip: &tip };
             judge_open(found, |commit| *commit != lost, |commit, _| *commit != stray)
         };
         let change_of_3 = (3, Some(&change), &tip);
-        for (phase, open, trouble) in [
-            (Phase::Proposing, (3, None, &tip), None),
-            (Phase::Committing, change_of_3, None),
-            (Phase::Running, change_of_3, None),
-            (Phase::Recording, change_of_3, None),
-            (Phase::Recording, (2, Some(&change), &change), None),
-            (Phase::Settling, (2, Some(&change), &change), None),
-            (Phase::Idle, change_of_3, Some(OpenTrouble::Unnamed)),
-            (Phase::Committing, (3, None, &tip), Some(OpenTrouble::NoCommit)),
-            (Phase::Running, (3, None, &tip), Some(OpenTrouble::NoCommit)),
-            (Phase::Running, (1, Some(&change), &tip), Some(OpenTrouble::Number)),
-            (Phase::Running, (4, Some(&change), &tip), Some(OpenTrouble::Number)),
-            (Phase::Running, (3, Some(&lost), &tip), Some(OpenTrouble::LostCommit)),
-            (Phase::Proposing, (3, None, &lost), Some(OpenTrouble::LostBase)),
-            (Phase::Running, (3, Some(&change), &change), Some(OpenTrouble::OtherBase)),
-            (Phase::Running, (3, Some(&stray), &tip), Some(OpenTrouble::OtherParent)),
-            (Phase::Settling, (2, Some(&tip), &tip), Some(OpenTrouble::OtherCommit)),
+        for (open, trouble) in [
+            ((3, None, &tip), None),
+            (change_of_3, None),
+            ((2, Some(&change), &change), None),
+            ((1, Some(&change), &tip), Some(OpenTrouble::Number)),
+            ((4, Some(&change), &tip), Some(OpenTrouble::Number)),
+            ((3, Some(&lost), &tip), Some(OpenTrouble::LostCommit)),
+            ((3, None, &lost), Some(OpenTrouble::LostBase)),
+            ((3, Some(&change), &change), Some(OpenTrouble::OtherBase)),
+            ((3, Some(&stray), &tip), Some(OpenTrouble::OtherParent)),
+            ((2, Some(&tip), &tip), Some(OpenTrouble::OtherCommit)),
         ] {
-            assert_eq!(judge(phase, open), trouble, "{phase:?} {open:?}");
+            assert_eq!(judge(open), trouble, "{open:?}");
         }
     }
 
