@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::Journal;
 use crate::domain::{CommitId, Contract, ExperimentId, Outcome, Phase, Record};
-use crate::machine::{Attempt, Recording};
+use crate::machine::{Attempt, Made, Recording};
 use crate::rules::{History, Incumbent, Line, OpenFound, Trial};
 
 /// A change that was taken out of the working tree.
@@ -203,9 +203,13 @@ impl Journal {
             let is_member = attempt.recording().is_empty() && together.contains(&attempt.id());
             let Some(row) = row_of(first).filter(|_| !is_member) else { continue };
             match attempt {
-                Attempt::Recording(recording) => recording.rows_from = row,
+                Attempt::Recording(recording) => {
+                    recording.rows_from = row;
+                    recording.has_rows |= recording.records.is_empty();
+                }
                 attempt => {
-                    let Some(made) = attempt.made().cloned() else { continue };
+                    let before = attempt.measured().cloned().map(Box::new);
+                    let Some(made) = attempt.made().map(|made| Made { before, ..made.clone() }) else { continue };
                     let (records, artifacts_of) = (Vec::new(), None);
                     *attempt =
                         Attempt::Recording(Recording { made, records, rows_from: row, artifacts_of, has_rows: true });
@@ -225,7 +229,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::machine::{Draft, Head, Made};
+    use crate::machine::{AttemptHead, Draft, Made};
     use crate::rules::sample;
 
     #[test]
@@ -242,7 +246,7 @@ mod tests {
 
     fn made(id: u32) -> Made {
         let commit = CommitId::new("a".repeat(40));
-        Made { head: Head::new(id.into(), commit.clone(), Timestamp::UNIX_EPOCH), commit, ..Made::default() }
+        Made { head: AttemptHead::new(id.into(), commit.clone(), Timestamp::UNIX_EPOCH), commit, ..Made::default() }
     }
 
     fn record(id: u32) -> Record {

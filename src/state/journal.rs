@@ -161,7 +161,7 @@ impl Journal {
 
     /// The numbers of the open attempts, in the same order.
     pub fn open_ids(&self) -> Vec<ExperimentId> {
-        self.attempts().map(Attempt::id).collect()
+        self.attempts.ids()
     }
 
     /// The attempt that was opened first in the user's working tree at `worktree`, if any is open there.
@@ -312,11 +312,11 @@ mod tests {
 
     use super::*;
     use crate::domain::{CommitId, RunRole};
-    use crate::machine::{Draft, Head, Made};
+    use crate::machine::{AttemptHead, Draft, Made};
     use crate::rules::{Car, sample};
 
-    fn head(id: u32) -> Head {
-        Head::new(id.into(), CommitId::new("a".repeat(40)), Timestamp::UNIX_EPOCH)
+    fn head(id: u32) -> AttemptHead {
+        AttemptHead::new(id.into(), CommitId::new("a".repeat(40)), Timestamp::UNIX_EPOCH)
     }
 
     fn made(id: u32) -> Made {

@@ -460,7 +460,7 @@ mod tests {
 
     use super::*;
     use crate::domain::{CommitId, Layout};
-    use crate::machine::{Draft, Head, Made, Origin};
+    use crate::machine::{AttemptHead, Draft, Made, Origin};
     use crate::rules::{Trial, sample};
     use crate::state::Aside;
 
@@ -522,11 +522,11 @@ mod tests {
         assert_eq!(folder.stopping(), None);
     }
 
-    fn head(id: u32) -> Head {
-        Head::new(id.into(), CommitId::new("a".repeat(40)), Timestamp::UNIX_EPOCH)
+    fn head(id: u32) -> AttemptHead {
+        AttemptHead::new(id.into(), CommitId::new("a".repeat(40)), Timestamp::UNIX_EPOCH)
     }
 
-    fn draft(head: Head) -> Draft {
+    fn draft(head: AttemptHead) -> Draft {
         Draft::new(Made { head, ..Made::default() }, sample::record(serde_json::json!({"value": "1.0"})))
     }
 
@@ -553,7 +553,7 @@ mod tests {
 
     #[test]
     fn with_slots_each_step_ends_in_its_way() {
-        let open = |guarded: Head| {
+        let open = |guarded: AttemptHead| {
             let ready = Attempt::Ready(Made { head: head(4), ..Made::default() });
             let open =
                 vec![Attempt::Call(head(3)), ready, Attempt::Winner(draft(head(5))), Attempt::Guard(draft(guarded))];
@@ -568,7 +568,7 @@ mod tests {
         };
         assert_eq!(open(head(6)).stopping(), Stopping::Beside(steps.clone()));
         let origin = Origin::Trial { trial: Trial::Afresh(5.into()), chain: Vec::new() };
-        let journal = open(Head { origin, ..head(6) });
+        let journal = open(AttemptHead { origin, ..head(6) });
         assert_eq!(journal.stopping(), Stopping::Beside(StoppingBeside { runs: Vec::new(), train: true, ..steps }));
     }
 }

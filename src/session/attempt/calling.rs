@@ -10,7 +10,7 @@ use jiff::Zoned;
 
 use super::during_call::{CallCut, RunLogBefore, own_training, wait_for_agent};
 use super::left_over::restore_after;
-use super::lifecycle::{next_rework, save_unfinished};
+use super::lifecycle::next_rework;
 use super::running::DELETIONS;
 use super::searching::search;
 use crate::agent::{
@@ -23,7 +23,7 @@ use crate::domain::{
 };
 use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
-use crate::machine::{Attempt, Draft, Head};
+use crate::machine::{Attempt, AttemptHead, Draft};
 use crate::rules::{CallEnd, ReworkCall, Silence, described, idle_limits, outage, priced, question, refused};
 use crate::session::errors::SessionError;
 use crate::session::files::{PROGRAM, own_path, read_program, refuse_spoilt, remove_file};
@@ -58,7 +58,7 @@ pub(crate) struct CallWork {
 
 impl CallWork {
     /// Adds the time, usage and proposal of a further call to an open experiment, and marks the call's messages as delivered.
-    pub(crate) fn add_to(&self, head: &mut Head, store: &mut Store) {
+    pub(crate) fn add_to(&self, head: &mut AttemptHead, store: &mut Store) {
         store.journal.messages.deliver(&self.words);
         head.agent = head.agent.take().map(|agent| agent.with(self.exit.seconds, self.usage.clone()));
         add_said(&mut head.proposal, self.proposal.more());
@@ -93,7 +93,7 @@ struct CallParts<'a> {
 
 /// A call of the agent for an attempt.
 pub(crate) struct Calling<'a> {
-    pub(crate) head: &'a Head,
+    pub(crate) head: &'a AttemptHead,
     pub(crate) files: AgentCommand,
     /// The version that the agent is to rework, if the call is for that.
     reworked: Option<&'a Draft>,
@@ -115,7 +115,7 @@ pub(crate) enum Purpose {
 
 impl<'a> Calling<'a> {
     /// A call for the change of this attempt.
-    pub(crate) fn of(head: &'a Head, store: &mut Store) -> Result<Self, SessionError> {
+    pub(crate) fn of(head: &'a AttemptHead, store: &mut Store) -> Result<Self, SessionError> {
         let files = AgentCommand { folder: store.folder.create_run(head.id)? };
         Ok(Calling { head, files, reworked: None, merging: None, purpose: Purpose::Change })
     }
@@ -126,12 +126,16 @@ impl<'a> Calling<'a> {
     }
 
     /// A call for a merge.
-    pub(crate) fn to_merge(head: &'a Head, store: &mut Store, merging: MergeRequest) -> Result<Self, SessionError> {
+    pub(crate) fn to_merge(
+        head: &'a AttemptHead,
+        store: &mut Store,
+        merging: MergeRequest,
+    ) -> Result<Self, SessionError> {
         Ok(Calling { merging: Some(merging), ..Calling::of(head, store)? })
     }
 
     /// A call for text, with an attempt that comes to nothing.
-    pub(crate) fn for_text(head: &'a Head, store: &mut Store, purpose: Purpose) -> Result<Self, SessionError> {
+    pub(crate) fn for_text(head: &'a AttemptHead, store: &mut Store, purpose: Purpose) -> Result<Self, SessionError> {
         Ok(Calling { purpose, ..Calling::of(head, store)? })
     }
 
@@ -140,10 +144,26 @@ impl<'a> Calling<'a> {
         self.reworked.map(|draft| &*draft.record)
     }
 
-    /// Saves what the agent left unfinished. An attempt without a change comes to nothing with that.
+    /// Saves what the agent left unfinished and restores branch and working tree, with the version that it was to rework. An
+    /// attempt without a change comes to nothing with that.
     pub(crate) fn save_unfinished(&self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
-        let closes = self.reworked.is_none() && self.merging.is_none();
-        save_unfinished((self.head, self.version(), closes), workspace, store)
+        let AttemptHead { id, base, .. } = self.head;
+        workspace.settle_settings(store)?;
+        match self.version() {
+            // The version that it was to rework is saved already.
+            Some(version) if !workspace.has_worked(store, base, Some(version))? => {
+                workspace.move_head(store, base, &[&version.commit], "unfinished")?;
+                workspace.restore(store, base, &version.commit)?;
+            }
+            _ => workspace.reset_to(store, base, *id)?,
+        }
+        if let Some(version) = self.version() {
+            workspace.restore_version(store, version)?;
+        }
+        match self.reworked.is_none() && self.merging.is_none() {
+            true => workspace.enter_idle(store, *id, None),
+            false => store.write_journal(),
+        }
     }
 
     /// Calls the agent for the attempt and reads what it left. `None` after an outage, which the journal then contains.

@@ -14,7 +14,7 @@ use crate::domain::{
 use crate::exec::{ExecError, Executor, Exit, Job};
 use crate::fs::{read_regular, read_tail, write_unsynced};
 use crate::git::{ChangeKind, ChangedPath, Diff, EntryKind, TooLarge, TreeStamps, WorktreeSnapshot};
-use crate::machine::{Attempt, Head, MOST_EVICTIONS, Made};
+use crate::machine::{Attempt, AttemptHead, MOST_EVICTIONS, Made};
 use crate::measure::{EXCERPT_LINES, last_lines};
 use crate::rules::{
     Disturbance, FileEdit, FileTerms, Forbidden, LOST_RETRIES, RunFound, WalledRole, fingerprint, is_same_change,
@@ -34,7 +34,7 @@ impl Workspace {
     pub(crate) fn check(
         &self,
         store: &Store,
-        head: Head,
+        head: AttemptHead,
         commit: CommitId,
         too_large: &[TooLarge],
         found: &Forbidden,

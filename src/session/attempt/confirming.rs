@@ -6,7 +6,7 @@ use super::lifecycle::{Attempted, MeasuredChange, RunningChange, Stage};
 use super::line::decide_trial;
 use crate::crash;
 use crate::domain::{Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Run, RunResult, RunRole};
-use crate::machine::{Attempt, AttemptEntry, Draft, Head, Made, OpenRun};
+use crate::machine::{Attempt, AttemptEntry, AttemptHead, Draft, Made, OpenRun};
 use crate::rules::{
     Contender, FreshStep, LOST_RETRIES, MAX_FRESH, Measurement, Verdict, baseline_with, control_due, controlled,
     describe_failure, fresh_step, is_confirmed, is_research, is_timed, over_limit, with_runs,
@@ -198,7 +198,7 @@ impl MeasuredChange {
         let own = &self.draft.made;
         match store.history.get(of) {
             Some(other) => Made {
-                head: Head { base: own.commit.clone(), ..own.head.clone() },
+                head: AttemptHead { base: own.commit.clone(), ..own.head.clone() },
                 commit: other.commit.clone(),
                 ..own.clone()
             },

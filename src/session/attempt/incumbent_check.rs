@@ -7,7 +7,7 @@ use super::lifecycle::RunningChange;
 use crate::domain::{
     Concurrency, ExperimentId, Failure, FailureClass, GpuOther, Notice, Number, Record, RunRole, experiment_name,
 };
-use crate::machine::{Attempt, Head, Made, OpenRun};
+use crate::machine::{Attempt, AttemptHead, Made, OpenRun};
 use crate::rules::{
     CRASHES_TO_CHECK, CameBack, CheckReason, DriftCheck, Measurement, Shift, came_back, describe_failure, repeat_limit,
     session_noise,
@@ -222,10 +222,10 @@ impl RunAgain<'_> {
         let RunAgain { record, seed, slot, why } = self;
         let is_best = store.history.incumbent().is_some_and(|best| best.id == record.id);
         let name = if is_best { "the best experiment".to_owned() } else { experiment_name(record.id) };
-        let head = Head {
+        let head = AttemptHead {
             description: format!("{name} once again, as {why}"),
             beside: Concurrency { slot, ..Concurrency::default() },
-            ..Head::new(store.allocate(), store.tip(), store.now())
+            ..AttemptHead::new(store.allocate(), store.tip(), store.now())
         };
         let made = Made { head, commit: record.commit.clone(), ..Made::default() };
         let run = OpenRun { seed, ..OpenRun::new(RunRole::Check, 1) };
@@ -239,7 +239,7 @@ impl RunAgain<'_> {
 
 /// The change by which branch and working tree return from a commit to what it was made on.
 pub(crate) fn to_base(made: &Made) -> Made {
-    let head = Head { base: made.commit.clone(), ..made.head.clone() };
+    let head = AttemptHead { base: made.commit.clone(), ..made.head.clone() };
     Made { head, commit: made.head.base.clone(), ..made.clone() }
 }
 

@@ -13,10 +13,10 @@ use super::recording::join_line;
 use crate::crash;
 use crate::domain::{
     CommitId, DiffStat, Environment, ExperimentId, GpuOther, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run,
-    RunRole, Unparsed, Waits,
+    Unparsed, Waits,
 };
 use crate::exec::Executor;
-use crate::machine::{Attempt, AttemptEntry, Draft, Head, Made, OpenRun};
+use crate::machine::{Attempt, AttemptEntry, Draft, Made, OpenRun};
 use crate::rules::{
     AttemptFacts, FileTerms, Measurement, Ran, ReworkCall, Step, Tested, Trial, Verdict, changed_text,
     describe_failure, judge, next_rework_on_slots, recover,
@@ -63,7 +63,7 @@ impl Stage {
             Attempt::Confirm(draft) => Stage::Confirm(MeasuredChange { draft, phase }),
             Attempt::Review(draft) => Stage::Review(MeasuredChange { draft, phase }),
             attempt => {
-                let made = attempt.into_recording().made;
+                let made = attempt.into_made();
                 Stage::Run(RunningChange { made, phase, run, is_prepared: false })
             }
         }
@@ -171,7 +171,7 @@ pub(crate) async fn take_steps(
     let (steps, id) = (recover(found), entry.attempt.id());
     let may_run = |step: &Step| *step == Step::AwaitSlot || *step == Step::Finish && tree.is_some();
     let is_to_check = !found.recorded && steps.iter().any(may_run);
-    let mut left = LeftAttempt { attempt: entry.attempt.clone(), stage: Stage::of(entry) };
+    let mut left = LeftAttempt { attempt: entry.attempt.clone(), run: entry.run(), stage: Stage::of(entry) };
     let refused = if is_to_check { check_again(&mut shared.store(), terms, &left.attempt)? } else { None };
     if let Some(refused) = refused {
         end_jobs(shared, id).await?;
@@ -199,6 +199,8 @@ pub(crate) async fn take_steps(
 /// An attempt that an earlier process left open, and the stage at which it goes on.
 struct LeftAttempt {
     attempt: Attempt,
+    /// The run that it is at.
+    run: OpenRun,
     stage: Stage,
 }
 
@@ -234,7 +236,7 @@ impl LeftAttempt {
             (Step::ForgetRun, _) => match &self.stage {
                 Stage::Run(change) => change.forget_run(store)?,
                 Stage::Guard(change) => change.forget_next_guard(store)?,
-                Stage::Confirm(change) => change.with_run(job_run(store, change.id())).forget_run(store)?,
+                Stage::Confirm(change) => change.with_run(self.run.clone()).forget_run(store)?,
                 Stage::Review(_) | Stage::Over(_) => {}
             },
             (Step::Run, Some(tree)) => {
@@ -278,11 +280,6 @@ impl LeftAttempt {
         }
         Ok(None)
     }
-}
-
-/// The run that an attempt is at, by the journal.
-fn job_run(store: &Store, id: ExperimentId) -> OpenRun {
-    store.journal.find(id).map_or_else(|| OpenRun::new(RunRole::Screen, 1), AttemptEntry::run)
 }
 
 impl RunningChange {
@@ -537,28 +534,6 @@ pub(crate) fn next_rework(draft: &Draft) -> Option<ReworkCall> {
         None => Ran::Own,
     };
     next_rework_on_slots(ran, draft.record.failure.as_ref(), &draft.record.versions)
-}
-
-/// Saves what an agent left unfinished and restores branch and working tree, with the version that it was to rework. `closes`
-/// says whether the experiment came to nothing with that.
-pub(crate) fn save_unfinished(
-    (head, version, closes): (&Head, Option<&Record>, bool),
-    workspace: &mut Workspace,
-    store: &mut Store,
-) -> Result<(), SessionError> {
-    workspace.settle_settings(store)?;
-    match version {
-        // The version that it was to rework is saved already.
-        Some(version) if !workspace.has_worked(store, &head.base, Some(version))? => {
-            workspace.move_head(store, &head.base, &[&version.commit], "unfinished")?;
-            workspace.restore(store, &head.base, &version.commit)?;
-        }
-        _ => workspace.reset_to(store, &head.base, head.id)?,
-    }
-    if let Some(version) = version {
-        workspace.restore_version(store, version)?;
-    }
-    if closes { workspace.enter_idle(store, head.id, None) } else { store.write_journal() }
 }
 
 /// Rolls an experiment back and reports `why`: its commit stays under a saved ref, branch and working tree are as before it.

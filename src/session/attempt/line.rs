@@ -7,7 +7,7 @@ use super::reworking::refuse_commit;
 use crate::domain::{
     CommitId, Concurrency, DiffStat, ExperimentId, Number, Outcome, Record, Replay, Train, experiment_names,
 };
-use crate::machine::{Attempt, AttemptEntry, Draft, Head, Made, Origin, Ported};
+use crate::machine::{Attempt, AttemptEntry, AttemptHead, Draft, Made, Origin, Ported};
 use crate::rules::{
     Afresh, Car, FileTerms, Incumbent, Line, LineStep, Measurement, MergedChange, Tested, Trial, Verdict, Why,
     fingerprint, is_confirmed, judge, judge_train, mean_tolerance, session_noise, train_tolerance,
@@ -265,10 +265,10 @@ pub(crate) fn open_trial(
     chains: &mut Chains,
     trial: &Trial,
 ) -> Result<Option<RunningChange>, SessionError> {
-    let head = Head::new(store.allocate(), store.tip(), store.now());
+    let head = AttemptHead::new(store.allocate(), store.tip(), store.now());
     let (base, commit, description, chain) = match trial {
         Trial::Afresh(car) => {
-            let Made { head: Head { base, description, .. }, commit, .. } = winner(store, *car)?.made;
+            let Made { head: AttemptHead { base, description, .. }, commit, .. } = winner(store, *car)?.made;
             (base, commit, format!("experiment {car} by itself: {description}"), Vec::new())
         }
         Trial::Train { cars, .. } => {
@@ -284,7 +284,7 @@ pub(crate) fn open_trial(
         on = commit;
     }
     let origin = Origin::Trial { trial: trial.clone(), chain };
-    let head = Head { base, description, origin, ..head };
+    let head = AttemptHead { base, description, origin, ..head };
     let mut change = RunningChange::new(Made { head, commit, refused, ..Made::default() });
     store.enter_ready(&mut change)?;
     on_line(store, true, |line, on| line.started(on, trial));

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::lifecycle::RunningChange;
 use crate::domain::{
-    CommitId, Contract, ExperimentId, Failure, FailureClass, GpuOther, MetricSource, Notice, Number, Record, Run,
-    RunRole, Unit, ended_text, experiment_name, list, shell_word,
+    CommitId, Contract, ExperimentId, Failure, FailureClass, GpuOther, MetricSource, Notice, Number, PartOf, Record,
+    Run, RunRole, Unit, ended_text, experiment_name, list, shell_word,
 };
 use crate::exec::{Executor, Exit, Job, Running, Started, WatchedFile};
 use crate::fs::{CLOCK_LAG, read_at_most};
@@ -58,7 +58,6 @@ pub(crate) struct MeasuringRun<'a> {
 
 /// A run that is active, or finished and not read.
 pub(crate) struct ActiveRun {
-    command: String,
     role: RunRole,
     seed: Option<u64>,
     root: PathBuf,
@@ -121,21 +120,9 @@ impl MeasuringRun<'_> {
     }
 
     fn active(self, job: Running, log: LogFollower, before: Duration) -> ActiveRun {
-        let MeasuringRun { command, role, seed, root, folder, metric_before, .. } = self;
+        let MeasuringRun { role, seed, root, folder, metric_before, .. } = self;
         let (is_elsewhere, root, began) = (job.is_elsewhere(), root.to_owned(), Instant::now());
-        ActiveRun {
-            command: command.to_owned(),
-            role,
-            seed,
-            root,
-            folder,
-            is_elsewhere,
-            metric_before,
-            job,
-            log,
-            before,
-            began,
-        }
+        ActiveRun { role, seed, root, folder, is_elsewhere, metric_before, job, log, before, began }
     }
 }
 
@@ -260,40 +247,62 @@ impl ActiveRun {
         if self.role == RunRole::Baseline {
             failure.take_if(|failure| is_empty_baseline(contract, failure.class, exit.exit));
         }
-        let own_unit = |(name, number): &(String, Number)| {
-            let unit = number.unit.clone().filter(|unit| Unit::of_name(name).as_ref() != Some(unit))?;
-            Some((name.clone(), unit))
-        };
-        let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
-        let measurement = Measurement {
-            value,
-            failure,
-            units: summary.metrics.iter().filter_map(own_unit).collect(),
-            metrics: summary.metrics.into_iter().collect(),
-            memory_gb: summary.memory_gb.or_else(|| gibibytes(measured_bytes)),
-            run: Some(Run {
-                command: self.command,
-                role: Some(self.role),
-                seed: self.seed,
-                started: exit.started,
-                seconds: exit.seconds,
-                exit: exit.exit,
-                signal: exit.signal,
-                silent: exit.silent,
-                value: None,
-                digits: None,
-                commit: None,
-                void: false,
-                tainted: 0,
-                queued: exit.queued,
-                partial: is_partial,
-                part: summary.part,
-            }),
-            sandbox: exit.sandbox,
-            ended: ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds),
-            ..Measurement::default()
-        };
-        Ok((measurement, exit))
+        let run = run_of(contract, (self.role, self.seed), &exit, is_partial, summary.part);
+        Ok((measurement(summary, (value, failure), run, &exit), exit))
+    }
+}
+
+/// The run for a record, without its value.
+fn run_of(
+    contract: &Contract,
+    (role, seed): (RunRole, Option<u64>),
+    exit: &Exit,
+    partial: bool,
+    part: Option<PartOf>,
+) -> Run {
+    let &Exit { started, seconds, exit, signal, silent, queued, .. } = exit;
+    Run {
+        command: contract.command.clone(),
+        role: Some(role),
+        seed,
+        started,
+        seconds,
+        exit,
+        signal,
+        silent,
+        value: None,
+        digits: None,
+        commit: None,
+        void: false,
+        tainted: 0,
+        queued,
+        partial,
+        part,
+    }
+}
+
+/// What the log and the end of a run say that has this number, or none for this reason.
+fn measurement(
+    summary: LogSummary,
+    (value, failure): (Option<Number>, Option<Failure>),
+    run: Run,
+    exit: &Exit,
+) -> Measurement {
+    let own_unit = |(name, number): &(String, Number)| {
+        let unit = number.unit.clone().filter(|unit| Unit::of_name(name).as_ref() != Some(unit))?;
+        Some((name.clone(), unit))
+    };
+    let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
+    Measurement {
+        value,
+        failure,
+        units: summary.metrics.iter().filter_map(own_unit).collect(),
+        metrics: summary.metrics.into_iter().collect(),
+        memory_gb: summary.memory_gb.or_else(|| gibibytes(measured_bytes)),
+        run: Some(run),
+        sandbox: exit.sandbox,
+        ended: ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds),
+        ..Measurement::default()
     }
 }
 

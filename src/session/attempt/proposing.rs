@@ -12,7 +12,7 @@ use crate::domain::{
     AgentCall, CommitId, Contract, Event, ExperimentId, Notice, Record, Role, RoleProposal, ended_text, with_causes,
 };
 use crate::git::{Proposal as Change, Untracked};
-use crate::machine::{Attempt, Head, Made};
+use crate::machine::{Attempt, AttemptHead, Made};
 use crate::measure::plain_text;
 use crate::session::errors::SessionError;
 use crate::session::store::{AGENT, NO_KEEP, Store, Texts, describe, note_offer};
@@ -36,7 +36,7 @@ pub(crate) enum CallResult {
 /// Calls the agent for a new attempt and commits its change. Calls it once more if it was to take a new direction and names one
 /// that was tried.
 async fn call_and_commit(
-    head: Head,
+    head: AttemptHead,
     workspace: &mut Workspace,
     shared: &SessionContext<'_>,
 ) -> Result<WaitEnd<CallResult>, SessionError> {
@@ -75,8 +75,8 @@ pub(crate) fn open_call(
     seat: Option<u32>,
     workspace: &mut Workspace,
     store: &mut Store,
-) -> Result<Head, SessionError> {
-    let head = Head { seat, ..Head::new(id, store.tip(), store.now()) };
+) -> Result<AttemptHead, SessionError> {
+    let head = AttemptHead { seat, ..AttemptHead::new(id, store.tip(), store.now()) };
     workspace.clear_for_call(store, &head.base)?;
     if workspace.untracked.listed.take().and_then(|listed| listed.if_current(store)).is_none() {
         // Somebody may have been active, whose change would be the agent's.
@@ -92,7 +92,7 @@ pub(crate) fn open_call(
 
 /// Commits what a call left in the working tree. Without a change, this closes the experiment.
 fn commit_work(
-    mut head: Head,
+    mut head: AttemptHead,
     workspace: &mut Workspace,
     store: &mut Store,
     work: CallWork,
@@ -158,7 +158,7 @@ pub(crate) fn commit_change(
 
 /// Commits the change in the working tree on its base, and checks it.
 pub(crate) fn make_commit(
-    mut head: Head,
+    mut head: AttemptHead,
     workspace: &mut Workspace,
     store: &mut Store,
     known: &Untracked,
@@ -310,7 +310,7 @@ pub(crate) enum Called {
 
 /// Calls an agent for a new change. Records a refused change without running it.
 pub(crate) async fn propose(
-    head: Head,
+    head: AttemptHead,
     workspace: &mut Workspace,
     shared: &SessionContext<'_>,
 ) -> Result<Called, SessionError> {
@@ -341,7 +341,7 @@ pub(crate) async fn propose(
 
 /// Asks an agent for text.
 pub(crate) async fn ask_for_text(
-    head: &Head,
+    head: &AttemptHead,
     workspace: &mut Workspace,
     shared: &SessionContext<'_>,
     purpose: Purpose,
@@ -361,7 +361,7 @@ pub(crate) async fn call_again(
     workspace: &mut Workspace,
     shared: &SessionContext<'_>,
 ) -> Result<Called, SessionError> {
-    let (draft, later) = match attempt {
+    let draft = match attempt {
         Attempt::Merge { made, onto } => {
             return MergeCall { made, onto, won: None }.merge(workspace, shared).await;
         }
@@ -369,10 +369,10 @@ pub(crate) async fn call_again(
             let made = draft.made.clone();
             return MergeCall { made, onto, won: Some(draft) }.merge(workspace, shared).await;
         }
-        Attempt::Rework { draft, later } => (draft, later),
+        Attempt::Rework(draft) => draft,
         _ => return Ok(Called::Over),
     };
-    let reworked = rework(draft, later, workspace, shared).await?;
+    let reworked = rework(draft, workspace, shared).await?;
     shared.publish()?;
     Ok(match reworked {
         WaitEnd::Done(ReworkOutcome::Version(change)) if change.is_prepared => Called::Prepared(change),

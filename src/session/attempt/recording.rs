@@ -11,7 +11,7 @@ use crate::domain::{CommitId, Concurrency, Event, ExperimentId, Notice, Number, 
 use crate::fs::written_to;
 use crate::git::WorktreeSnapshot;
 use crate::ledger::Entry;
-use crate::machine::{Attempt, AttemptEntry, Draft, Head, Made, Recording};
+use crate::machine::{Attempt, AttemptEntry, AttemptHead, Draft, Made, Recording};
 use crate::rules::{Afresh, Car, doubtful_gain, is_confirmed};
 use crate::session::errors::SessionError;
 use crate::session::files::exclude_own;
@@ -237,7 +237,7 @@ pub(crate) fn without_own(draft: &Draft) -> Concurrency {
 }
 
 /// The event of a run that ended without a record.
-pub(crate) fn run_finished(head: &Head, reason: &str, value: Option<Number>) -> Event {
+pub(crate) fn run_finished(head: &AttemptHead, reason: &str, value: Option<Number>) -> Event {
     let (id, description, trial) = (head.id, head.description.clone(), head.trial().is_some());
     Event::RunFinished { id, description, reason: reason.to_owned(), value, trial }
 }
@@ -260,7 +260,8 @@ impl Store {
         self.refs().drop_all_of(id)?;
         crash::point("closing.ref_dropped");
         let is_overtaken = |left: &AttemptEntry| {
-            let is_tested = matches!(left.attempt, Attempt::Tested { .. });
+            let is_tested = matches!(left.attempt, Attempt::Tested { .. })
+                || left.attempt.draft().is_some_and(|draft| draft.tested.is_some());
             left.attempt.trial().is_some() && !is_tested && !left.runs.is_empty()
         };
         let left = self.journal.close(id).filter(is_overtaken);

@@ -8,9 +8,10 @@ use super::proposing::{Called, commit_change, make_commit};
 use crate::agent::MergeRequest;
 use crate::crash;
 use crate::domain::{
-    CommitId, Event, ExperimentId, Failure, FailureClass, Replay, Review, ReviewVerdict, Version, experiment_name,
+    CommitId, Event, ExperimentId, Failure, FailureClass, Notice, Replay, Review, ReviewVerdict, Version,
+    experiment_name,
 };
-use crate::machine::{Attempt, Draft, Head, Made, Ported};
+use crate::machine::{Attempt, AttemptHead, Draft, Made, Ported};
 use crate::rules::{FileTerms, Forbidden, LOST_RETRIES, MergedStep, ReworkCall, before_run};
 use crate::session::errors::SessionError;
 use crate::session::store::{AGENT, Store, Texts};
@@ -28,16 +29,13 @@ pub(crate) enum ReworkOutcome {
 }
 
 /// Calls the agent again for an experiment, and commits the next version. Without one, records the last that was measured.
-/// `later` is a version after that one, which was not.
 pub(crate) async fn rework(
     draft: Draft,
-    later: Option<CommitId>,
     workspace: &mut Workspace,
     shared: &SessionContext<'_>,
 ) -> Result<WaitEnd<ReworkOutcome>, SessionError> {
     let give_up = |draft: Draft, workspace: &mut Workspace, store: &mut Store, why: &str| {
-        let later = later.clone().unwrap_or_else(|| draft.made.commit.clone());
-        end_rework(draft, later, workspace, store, why).map(WaitEnd::Done)
+        end_rework(draft, workspace, store, why).map(WaitEnd::Done)
     };
     if shared.times.no_time_for_run(&shared.store()).is_some() {
         return give_up(draft, workspace, &mut shared.store(), "there is no time left to rework it");
@@ -109,20 +107,17 @@ fn commit_rework(
     if let Some(change) = committed {
         return Ok(ReworkOutcome::Version(Box::new(change)));
     }
-    let (draft, commit) = (Draft::new(made, *record.clone()), record.commit);
-    end_rework(draft, commit, workspace, store, "the agent changed nothing more")
+    end_rework(Draft::new(made, *record), workspace, store, "the agent changed nothing more")
 }
 
-/// Records the version that was measured last, and saves a `later` one.
+/// Records the version that was measured last.
 fn end_rework(
     draft: Draft,
-    later: CommitId,
     workspace: &mut Workspace,
     store: &mut Store,
     why: &str,
 ) -> Result<ReworkOutcome, SessionError> {
-    let made = Made { commit: later, ..draft.made };
-    end_with_version(made, *draft.record, workspace, store, why)?;
+    end_with_version(draft.made, *draft.record, workspace, store, why)?;
     Ok(ReworkOutcome::Recorded)
 }
 
@@ -144,7 +139,7 @@ impl MeasuredChange {
         store.journal.forget_runs(id, |_| true);
         draft.made.head.versions.push(Version::of(record, reference));
         workspace.remember_beside_protected(store)?;
-        store.enter(Attempt::Rework { draft, later: None })?;
+        store.enter(Attempt::Rework(draft))?;
         crash::point("rework.entered");
         Ok(())
     }
@@ -172,7 +167,8 @@ pub(crate) fn make_fresh(
             store.enter_ready(change)?;
         }
         (MergedStep::Ask, _) => {
-            store.enter(to_be_merged(made.clone(), tip))?;
+            let attempt = to_be_merged(made.clone(), tip, store)?;
+            store.enter(attempt)?;
             crash::point("merging.asked");
             return Ok(false);
         }
@@ -184,13 +180,14 @@ pub(crate) fn make_fresh(
     Ok(true)
 }
 
-/// An attempt whose agent is to merge its change with the incumbent `onto`. The next version of a change that failed is
-/// reworked once more instead.
-fn to_be_merged(made: Made, onto: CommitId) -> Attempt {
-    let Some(record) = made.before.clone() else { return Attempt::Merge { made, onto } };
-    let later = Some(made.commit.clone());
+/// An attempt whose agent is to merge its change with the incumbent `onto`. The next version of a change that failed is saved,
+/// and its agent reworks the measured one once more.
+fn to_be_merged(made: Made, onto: CommitId, store: &mut Store) -> Result<Attempt, SessionError> {
+    let Some(record) = made.before.clone() else { return Ok(Attempt::Merge { made, onto }) };
+    let saved = store.refs().keep_once(&made.commit)?;
+    store.note(Notice::ChangeIsIn { what: format!("what was last made of experiment {}", made.head.id), saved });
     let made = Made { commit: record.commit.clone(), asked: Some(onto), ..made };
-    Attempt::Rework { draft: Draft::new(made, *record), later }
+    Ok(Attempt::Rework(Draft::new(made, *record)))
 }
 
 fn conflict(excerpt: String) -> Failure {
@@ -225,7 +222,7 @@ impl MergeCall {
             workspace.begin_call(store, &self.onto)?;
             workspace.remember_untracked(store)?;
         }
-        let mut head = Head { base: self.onto.clone(), ..self.made.head.clone() };
+        let mut head = AttemptHead { base: self.onto.clone(), ..self.made.head.clone() };
         let request = self.request(&shared.store())?;
         let call = Calling::to_merge(&head, &mut shared.store(), request)?;
         let work = match call.ask(workspace, shared, None).await? {
@@ -258,7 +255,7 @@ impl MergeCall {
         self,
         workspace: &mut Workspace,
         shared: &SessionContext<'_>,
-        again: Head,
+        again: AttemptHead,
         merged: Option<Made>,
     ) -> Result<Called, SessionError> {
         let MergeCall { mut made, onto, won } = self;
@@ -272,13 +269,13 @@ impl MergeCall {
                     *review = Review::of(ReviewVerdict::Unreviewed, "the agent merged it with what was kept since");
                 }
             }
-            made.head.seat = None;
+            (made.head.seat, made.asked) = (None, None);
             store.enter(Attempt::Winner(Draft { made, ..draft }))?;
             return Ok(Called::Over);
         }
         made.asked = Some(onto.clone());
         match merged {
-            Some(Made { head: Head { description, .. }, commit, fingerprint, .. }) => {
+            Some(Made { head: AttemptHead { description, .. }, commit, fingerprint, .. }) => {
                 note_replay(&mut made, "made again by the agent, as it conflicted".into());
                 (made.head.base, made.commit, made.head.description, made.fingerprint) =
                     (onto, commit, description, fingerprint);
@@ -295,7 +292,7 @@ impl MergeCall {
 
 /// Commits what the call left; returns it if it may run.
 fn commit_merge(
-    head: &mut Head,
+    head: &mut AttemptHead,
     workspace: &mut Workspace,
     store: &mut Store,
     work: CallWork,

@@ -6,7 +6,7 @@ use super::repair::RepairableFinding;
 use crate::domain::{Area, CommitId, Contract, ExperimentId, Finding, Record, Severity, Tag, TreeOwner, with_causes};
 use crate::fs::absent;
 use crate::git::{BrokenRef, GitError, Repo};
-use crate::machine::Head;
+use crate::machine::AttemptHead;
 use crate::rules::{History, Tip, gaps, judge_tip, lost_ids};
 use crate::session::errors::{ErrorKind, SessionError};
 use crate::session::files::{
@@ -212,7 +212,7 @@ impl Facts {
     }
 
     /// The experiment that a lost journal left at the tip of the branch.
-    pub(crate) fn left_at_tip(&self, repo: &Repo) -> Result<Option<Head>, SessionError> {
+    pub(crate) fn left_at_tip(&self, repo: &Repo) -> Result<Option<AttemptHead>, SessionError> {
         let terms = self.terms().filter(|_| self.has_lost_journal());
         terms.map_or(Ok(None), |terms| left_at_tip(repo, &self.folder, &terms, self.history()))
     }

@@ -293,7 +293,9 @@ fn left_refs(repo: &Repo, facts: &Facts) -> Result<Vec<(ExperimentId, String, Co
 
 /// The linked working trees in the session's folder, registered or not, in whose slot or seat no attempt is open.
 fn left_trees(repo: &Repo, facts: &Facts) -> Result<Vec<PathBuf>, SessionError> {
-    let Some(journal) = facts.known_journal() else { return Ok(Vec::new()) };
+    let Some(journal) = facts.known_journal().filter(|journal| journal.attempts.trouble().is_none()) else {
+        return Ok(Vec::new());
+    };
     let above = facts.folder.trees();
     let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     let mut trees: Vec<PathBuf> =

@@ -19,13 +19,13 @@ use crate::exec::{GpuHolder, GpuLocks, OpensWatch, boot_id, host_name};
 use crate::fs::remove_left_over;
 use crate::git::{Repo, Untracked};
 use crate::ledger::LedgerFile;
-use crate::machine::{Attempt, Head, Made, OpenRun, Origin};
+use crate::machine::{Attempt, AttemptHead, Made, OpenRun, Origin};
 use crate::rules::{
     FileTerms, Forbidden, GpuSlot, History, Measurement, Night, RunFound, axes_without_number, baseline_runs,
     baseline_with, describe_failure, is_confirmed, may_be_code, refuse_incomparable,
 };
 use crate::session::attempt::{
-    Attempted, MeasuredChange, RunningChange, Stage, await_files, end_first_jobs, end_further_runs, end_jobs, job_of,
+    Attempted, RunningChange, Stage, await_files, end_first_jobs, end_further_runs, end_jobs, job_of,
 };
 use crate::session::errors::{CannotStart, FailedBaseline, SessionError, TryError, refuse};
 use crate::session::files::{
@@ -138,20 +138,23 @@ impl Session<'_> {
                 let store = self.shared.store.get_mut();
                 self.workspace.clear_aside(store)?;
                 let start = store.contract.start.clone();
-                let head = Head::new(ExperimentId::BASELINE, start.clone(), store.now());
-                let mut head = Head { description: "baseline".into(), ..head };
+                let head = AttemptHead::new(ExperimentId::BASELINE, start.clone(), store.now());
+                let mut head = AttemptHead { description: "baseline".into(), ..head };
                 head.beside.slot = self.workspace.owner.is_one_of_many().then_some(0);
                 Stage::Run(RunningChange::new(Made { head, commit: start, ..Made::default() }))
             }
         };
-        let measured = match stage {
-            Stage::Run(change) => self.run_baseline(change, deadline).await?,
-            Stage::Guard(change) => Ok(change),
-            Stage::Confirm(_) | Stage::Review(_) | Stage::Over(_) => return Ok(Attempted::Waiting),
+        let stage = match stage {
+            Stage::Run(mut change) => {
+                change.made.before = None;
+                self.run_baseline(change, deadline).await?
+            }
+            stage => stage,
         };
-        let mut baseline = match measured {
-            Ok(baseline) => baseline,
-            Err(attempted) => return Ok(attempted),
+        let mut baseline = match stage {
+            Stage::Guard(baseline) => baseline,
+            Stage::Over(attempted) => return Ok(attempted),
+            Stage::Run(_) | Stage::Confirm(_) | Stage::Review(_) => return Ok(Attempted::Waiting),
         };
         match baseline.run_guards(&mut self.workspace, &self.shared, deadline).await? {
             WaitEnd::Done(()) | WaitEnd::Lost => {}
@@ -185,13 +188,8 @@ impl Session<'_> {
         self.shared.runs.found(&self.shared.store().folder.run(ExperimentId::BASELINE), RUN)
     }
 
-    /// Waits for the run of the baseline, which is started if it was not, and drafts its record. Gives how the attempt ended
-    /// where it has none.
-    async fn run_baseline(
-        &mut self,
-        mut attempt: RunningChange,
-        deadline: Deadline,
-    ) -> Result<Result<MeasuredChange, Attempted>, SessionError> {
+    /// Waits for the run of the baseline, which is started if it was not, and drafts its record, for its guards to follow.
+    async fn run_baseline(&mut self, mut attempt: RunningChange, deadline: Deadline) -> Result<Stage, SessionError> {
         let is_entered = attempt.run.starts > 0 && attempt.phase != Phase::Committing;
         if attempt.run.starts == 0 {
             forget_repeats(&self.shared).await?;
@@ -211,11 +209,11 @@ impl Session<'_> {
         let measured = match measured? {
             WaitEnd::Done(measured) => *measured,
             WaitEnd::Lost => Measurement::lost(attempt.run.tries()),
-            WaitEnd::Detached => return Ok(Err(Attempted::StillRunning)),
+            WaitEnd::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
             WaitEnd::Interrupted => {
                 end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
                 self.roll_back()?;
-                return Ok(Err(Attempted::RolledBack));
+                return Ok(Stage::Over(Attempted::RolledBack));
             }
         };
         // List printed names only if the metric is missing: in other failed runs, apparent values are parts of error
@@ -227,7 +225,7 @@ impl Session<'_> {
             None => attempt.set_artifacts_aside(&mut self.workspace, &self.shared).await?,
             Some(_) => Some(Vec::new()),
         };
-        let Some(artifacts) = artifacts else { return Ok(Err(Attempted::StillRunning)) };
+        let Some(artifacts) = artifacts else { return Ok(Stage::Over(Attempted::StillRunning)) };
         let opened = self.opened_again(opens.map(OpensWatch::finish).unwrap_or_default(), &terms, &first).await?;
         if !opened.is_empty() {
             self.roll_back()?;
@@ -243,11 +241,11 @@ impl Session<'_> {
         if measured.failure.is_none() {
             match repeat_in_first_slot(&mut self.workspace, &self.shared, &first, most).await? {
                 WaitEnd::Done(more) => beside.extend(more),
-                WaitEnd::Detached => return Ok(Err(Attempted::StillRunning)),
+                WaitEnd::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
                 WaitEnd::Interrupted | WaitEnd::Lost => {
                     end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
                     self.roll_back()?;
-                    return Ok(Err(Attempted::RolledBack));
+                    return Ok(Stage::Over(Attempted::RolledBack));
                 }
             }
         }
@@ -307,7 +305,8 @@ impl Session<'_> {
         if !unmet.is_empty() {
             store.note(format!("the baseline itself breaks the limits: {}", unmet.join(", ")));
         }
-        Ok(Ok(baseline))
+        store.journal.enter_run(attempt.id(), &attempt.run);
+        Ok(Stage::Guard(baseline))
     }
 
     /// Reruns the baseline without counting it. Returns those of the opened files that were opened again: an editor, git or
@@ -373,8 +372,8 @@ impl Session<'_> {
         let Some(aside) = store.journal.adopt_aside() else { return Ok(Attempted::Recorded) };
         let Aside { commit, description, direction, proposal, .. } = aside;
         let origin = Origin::Person { replaces: None };
-        let head = Head::new(store.allocate(), store.tip(), store.now());
-        let head = Head { description, direction, proposal, origin, ..head };
+        let head = AttemptHead::new(store.allocate(), store.tip(), store.now());
+        let head = AttemptHead { description, direction, proposal, origin, ..head };
         let made = self.workspace.check(store, head, commit, &[], &Forbidden::default())?;
         remove_file(&store.folder.state().join(INDEX_BEFORE))?;
         crash::point("aside.index_forgotten");

@@ -9,7 +9,7 @@ use super::session::Session;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Message, Outcome, Phase, Record, StopReason, Unparsed, Version};
-use crate::machine::{Attempt, Head, Made, Origin};
+use crate::machine::{Attempt, AttemptHead, Made, Origin};
 use crate::rules::{History, REWORKS, ReworkCall, directions_tried, doubtful_gain, next_rework};
 use crate::session::attempt::{Attempted, RunningChange, commit_change};
 use crate::session::errors::{CannotStart, SessionError, TryError, refuse};
@@ -147,12 +147,12 @@ impl Session<'_> {
     /// Commits the change in the working tree as the next experiment.
     pub(crate) fn commit_working_tree(&mut self, proposal: Proposal) -> Result<RunningChange, SessionError> {
         let store = self.shared.store.get_mut();
-        let head = Head {
+        let head = AttemptHead {
             direction: proposal.direction.clone(),
             proposal: proposal.more(),
             proposal_error: proposal.error.clone(),
             origin: Origin::Person { replaces: None },
-            ..Head::new(store.allocate(), store.tip(), store.now())
+            ..AttemptHead::new(store.allocate(), store.tip(), store.now())
         };
         let known = self.workspace.known_untracked()?;
         store.journal.count_try(proposal.direction.as_deref());
@@ -248,14 +248,14 @@ impl Session<'_> {
         let store = self.shared.store.get_mut();
         let mut said = record.proposal.as_ref().map(proposal_fields).unwrap_or_default();
         add_said(&mut said, proposal.more());
-        let mut head = Head {
+        let mut head = AttemptHead {
             agent: record.agent.clone(),
             direction: proposal.direction.clone().or_else(|| record.direction.clone()),
             proposal: said,
             proposal_error: proposal.error.clone(),
             origin: Origin::Person { replaces: store.repo.refs.ref_object(&store.contract.tag.record_ref(record.id))? },
             versions: record.versions.clone(),
-            ..Head::new(record.id, record.base.clone(), record.started)
+            ..AttemptHead::new(record.id, record.base.clone(), record.started)
         };
         let known = self.workspace.known_untracked()?;
         let tree = self.workspace.repo.working_tree.propose(&head.base, &known)?.tree();

@@ -1,6 +1,5 @@
 //! The loop, over slots and seats: it carries out what the scheduler and the line of winners say.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -9,11 +8,11 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use super::session::Session;
-use crate::domain::{Bound, CommitId, ExperimentId, Phase, StopReason, with_causes};
-use crate::machine::{Attempt, AttemptEntry};
+use crate::domain::{Bound, CommitId, ExperimentId, StopReason, with_causes};
+use crate::machine::{Attempt, AttemptEntry, Lanes, NextCheck};
 use crate::rules::{
-    AttemptPlace, Bar, Budgets, BusySlot, CallStart, Capacity, CheckReason, Demand, Durations, FileTerms, LOST_RETRIES,
-    PendingAttempt, Situation, SlotWork, Start, Starts, Trial, check_due, expected_call, expected_run, schedule,
+    Bar, Budgets, CallStart, Capacity, CheckReason, Demand, Durations, FileTerms, LOST_RETRIES, Situation, SlotWork,
+    Start, Starts, Trial, expected_call, expected_run, schedule,
 };
 use crate::session::attempt::{
     Attempted, Called, Chains, Purpose, RunningChange, Stage, ask_for_text, call_again, end_jobs, find_entry,
@@ -23,8 +22,7 @@ use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, Store};
 use crate::session::tree::{Tree, TreeOf, Trees, Workspace};
 use crate::session::wait::{
-    CallPermit, Deadline, PauseOutcome, SessionContext, WaitEnd, await_call_permit, await_gpus, take_in_guardians,
-    wait_out,
+    Deadline, PauseOutcome, SessionContext, WaitEnd, await_call_permit, await_gpus, take_in_guardians, wait_out,
 };
 
 /// The outcome of a job.
@@ -47,24 +45,6 @@ pub(crate) enum JobCompletion<'s> {
 
 type Job<'s> = Pin<Box<dyn Future<Output = JobCompletion<'s>> + 's>>;
 
-/// A busy slot.
-struct Busy {
-    id: ExperimentId,
-    work: SlotWork,
-    began: Instant,
-}
-
-impl Busy {
-    /// The experiments whose changes are run.
-    fn experiments(&self) -> Vec<ExperimentId> {
-        match &self.work {
-            SlotWork::Run(id) => vec![*id],
-            SlotWork::Trial(trial) => trial.cars().to_vec(),
-            SlotWork::Check(_) => Vec::new(),
-        }
-    }
-}
-
 /// The purpose of a loop.
 #[derive(Debug, Clone, Copy)]
 enum Scope {
@@ -75,43 +55,29 @@ enum Scope {
     Open(Deadline),
 }
 
-/// The work under way in slots and seats.
+/// The loop at work.
 pub(crate) struct Dispatcher<'s, 'a> {
     pub(crate) shared: &'s SessionContext<'a>,
     scope: Scope,
     pub(crate) terms: FileTerms,
-    capacity: Capacity,
     pub(crate) trees: Trees<'s>,
     chains: Chains,
     jobs: FuturesUnordered<Job<'s>>,
-    slots: BTreeMap<u32, Busy>,
-    seats: BTreeMap<u32, ExperimentId>,
-    /// The seat in which an agent is asked for text.
-    text: Option<u32>,
-    /// The permission to start new calls.
-    permit: CallPermit,
-    /// Duration of the last call in seconds, if it changed nothing.
-    idle: Option<f64>,
-    /// True if the next pause of the cadence may have begun in an earlier process.
-    is_begun: bool,
-    /// Number of crashes in a row when the incumbent was last checked.
-    crashes_seen: u32,
-    /// The sequence of the next record when the incumbent was last checked.
-    checked_before: Option<u32>,
-    /// The attempts that are being reviewed.
-    reviews: BTreeSet<ExperimentId>,
-    /// The attempts that wait for a slot, in the order in which they became ready.
-    ready: Vec<ExperimentId>,
-    /// Set while the loop waits for an outage to end.
-    waits: bool,
-    /// Number of calls in a row whose shims were killed.
-    lost: u32,
+    /// What those jobs are.
+    pub(crate) lanes: Lanes,
+    began: Instant,
+    pub(crate) end: LoopOutcome,
+}
+
+/// What is known of how a loop ends.
+#[derive(Default)]
+pub(crate) struct LoopOutcome {
     /// The outcome of the last attempt that left its slot.
     pub(crate) attempted: Option<Attempted>,
-    /// The reason for the end of the loop.
-    ending: Option<StopReason>,
-    /// The error with which the loop ends, once the work under way is finished.
-    failing: Option<SessionError>,
+    /// The reason for it.
+    reason: Option<StopReason>,
+    /// The error with which it ends, once the work under way is finished.
+    error: Option<SessionError>,
     /// Set once a job is still running without this process, which cannot wait for it.
     is_detached: bool,
 }
@@ -167,35 +133,20 @@ impl Session<'_> {
 
 impl<'s, 'a> Dispatcher<'s, 'a> {
     fn new(shared: &'s SessionContext<'a>, workspace: &'s mut Workspace, scope: Scope) -> Self {
-        let store = shared.store();
+        let checks = {
+            let store = shared.store();
+            NextCheck::new(crashes(&store), store.journal.checks.is_made(store.history.next_sequence()))
+        };
         Dispatcher {
             shared,
             scope,
             terms: workspace.file_terms.clone(),
-            capacity: Capacity::of(store.journal.layout.as_ref()),
             trees: Trees::of(workspace),
             chains: Chains::default(),
             jobs: FuturesUnordered::new(),
-            slots: BTreeMap::new(),
-            seats: BTreeMap::new(),
-            text: None,
-            permit: CallPermit::default(),
-            idle: None,
-            is_begun: true,
-            // A check that an earlier process made is not made again, unless it gave no number.
-            crashes_seen: match store.journal.checks.is_made(store.history.next_sequence()) {
-                true => crashes(&store),
-                false => crashes(&store).saturating_sub(1),
-            },
-            checked_before: None,
-            reviews: BTreeSet::new(),
-            ready: Vec::new(),
-            waits: false,
-            lost: 0,
-            attempted: None,
-            ending: None,
-            failing: None,
-            is_detached: false,
+            lanes: Lanes::new(checks),
+            began: Instant::now(),
+            end: LoopOutcome::default(),
         }
     }
 
@@ -218,30 +169,30 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
         let mut listener = self.shared.interrupts.listen();
         loop {
             let asked = self.shared.asked()?;
-            if asked == Interrupt::Detach || self.is_detached {
+            if asked == Interrupt::Detach || self.end.is_detached {
                 return Ok(StopReason::Detached);
             }
             take_in_guardians(self.shared)?;
             if let Scope::Night { first } = self.scope
-                && self.ending.is_none()
+                && self.end.reason.is_none()
                 && asked == Interrupt::None
             {
-                self.ending = self.shared.rule_to_stop(first);
+                self.end.reason = self.shared.rule_to_stop(first);
             }
-            self.crashes_seen = self.crashes_seen.min(crashes(&self.shared.store()));
+            self.lanes.checks.look(crashes(&self.shared.store()));
             let demand = self.demand(asked);
             let may_ask = self.shared.calls_agent && demand == Demand::New;
-            let trials = settle_line(&mut self.shared.store(), &mut self.chains, may_ask || self.waits)?;
+            let may_ask = may_ask || self.lanes.calls.is_out();
+            let trials = settle_line(&mut self.shared.store(), &mut self.chains, may_ask)?;
             self.shared.publish()?;
-            let is_alone = self.slots.values().filter_map(|busy| busy.work.check()).any(CheckReason::holds_up_others);
-            if asked != Interrupt::Now && !is_alone && self.failing.is_none() {
+            if asked != Interrupt::Now && !self.lanes.is_held_up() && self.end.error.is_none() {
                 self.start_reviews()?;
             }
             let mut plan = self.plan(demand, &trials);
             let bar = plan.bar;
             let is_over = plan.is_empty() && self.jobs.is_empty();
             if is_over {
-                return match self.failing.take() {
+                return match self.end.error.take() {
                     Some(error) => Err(error),
                     None => Ok(self.reason(asked, bar)),
                 };
@@ -258,7 +209,7 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
 
     /// The outcome of the last attempt when the loop ended for this reason.
     fn last_outcome(self, reason: &StopReason) -> Option<Attempted> {
-        if *reason == StopReason::Detached { Some(Attempted::StillRunning) } else { self.attempted }
+        if *reason == StopReason::Detached { Some(Attempted::StillRunning) } else { self.end.attempted }
     }
 
     fn is_night(&self) -> bool {
@@ -275,23 +226,23 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
 
     /// The work that may still start.
     fn demand(&mut self, asked: Interrupt) -> Demand {
-        if asked == Interrupt::Now || self.failing.is_some() {
+        if asked == Interrupt::Now || self.end.error.is_some() {
             return Demand::Nothing;
         }
         if !self.is_night() {
             return Demand::Open;
         }
-        let is_ending = asked != Interrupt::None || self.ending.is_some();
+        let is_ending = asked != Interrupt::None || self.end.reason.is_some();
         // *In place* one attempt is open at most, and its rework is a part of it.
         let may_rework = self.shared.store().journal.has_change_to_rework()
-            && !matches!(self.ending, Some(StopReason::Agent { .. }));
+            && !matches!(self.end.reason, Some(StopReason::Agent { .. }));
         if is_ending && may_rework && !self.trees.are_own() && self.shared.calls_agent {
             return Demand::Started;
         }
         if asked != Interrupt::None {
             return Demand::Nothing;
         }
-        match &self.ending {
+        match &self.end.reason {
             None => {}
             Some(StopReason::MaxExperiments { .. }) => return Demand::Winners,
             Some(StopReason::Reached(reached))
@@ -303,7 +254,7 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
             Some(StopReason::Reached(reached)) if reached.is_done => return Demand::Open,
             Some(_) => return Demand::Nothing,
         }
-        if !self.shared.calls_agent || self.waits {
+        if !self.shared.calls_agent || self.lanes.calls.is_out() {
             return Demand::Open;
         }
         if self.shared.store().journal.pauses.waits_for_reset() {
@@ -324,26 +275,19 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
         let limit = is_full
             .then(|| store.journal.expenses.night(&store.contract).experiments_enough(&store.contract, &store.history))
             .flatten();
-        self.ending.take().or(limit).or_else(no_time).unwrap_or(StopReason::NoAgent)
+        self.end.reason.take().or(limit).or_else(no_time).unwrap_or(StopReason::NoAgent)
     }
 
     /// The work to start now, by the rules.
     fn plan(&self, demand: Demand, trials: &[Trial]) -> Starts {
         let store = self.shared.store();
         let expected = Durations { run: expected_run(&store.history), call: expected_call(&store.history) };
-        let calls = if store.journal.pauses.outage().is_some() { Some(1) } else { self.capacity.calls };
-        let running: Vec<BusySlot> = self
-            .slots
-            .iter()
-            .map(|(slot, busy)| BusySlot {
-                slot: *slot,
-                work: busy.work.clone(),
-                left: expected.run.saturating_sub(busy.began.elapsed()),
-            })
-            .collect();
-        let attempts = self.attempts(store.journal.attempts());
+        let capacity = Capacity::of(store.journal.layout.as_ref());
+        let calls = if store.journal.pauses.outage().is_some() { Some(1) } else { capacity.calls };
+        let running = self.lanes.busy(expected.run, self.began.elapsed());
+        let attempts = self.lanes.places(store.journal.attempts());
         schedule(&Situation {
-            layout: Capacity { calls, ..self.capacity },
+            layout: Capacity { calls, ..capacity },
             demand,
             attempts: &attempts,
             running: &running,
@@ -362,36 +306,6 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
                 Scope::Open(_) => Budgets::default(),
             },
         })
-    }
-
-    /// The open attempts with their places.
-    fn attempts<'j>(&self, open: impl Iterator<Item = &'j Attempt>) -> Vec<PendingAttempt> {
-        let place = |phase, id| {
-            let seat = self.seats.iter().find(|(_, at_work)| **at_work == id).map(|(seat, _)| *seat);
-            match (seat, phase) {
-                (Some(seat), _) => AttemptPlace::Seat(seat),
-                // A refused attempt keeps its earlier phase while it is in a slot.
-                _ if self.slots.values().any(|busy| busy.id == id) => AttemptPlace::Slot,
-                (None, Phase::Proposing) => AttemptPlace::NeedsCall,
-                (None, Phase::Committing) => AttemptPlace::Ready,
-                (None, Phase::Waiting | Phase::Reviewing) => AttemptPlace::Winner,
-                (None, _) => AttemptPlace::Slot,
-            }
-        };
-        let own = open.filter(|open| open.trial().is_none()).map(|open| (open.phase(), open.id()));
-        let mut attempts: Vec<PendingAttempt> =
-            own.map(|(phase, id)| PendingAttempt { id, place: place(phase, id) }).collect();
-        // A seat is busy until its job ends, even if its attempt is closed.
-        let is_open = |id: ExperimentId| attempts.iter().any(|attempt| attempt.id == id);
-        let closed: Vec<PendingAttempt> = self
-            .seats
-            .iter()
-            .filter(|(_, id)| !is_open(**id))
-            .map(|(seat, id)| PendingAttempt { id: *id, place: AttemptPlace::Seat(*seat) })
-            .collect();
-        attempts.extend(closed);
-        attempts.sort_by_key(|attempt| self.ready.iter().position(|id| *id == attempt.id));
-        attempts
     }
 
     fn carry_out(&mut self, plan: Starts) -> Result<(), SessionError> {
@@ -420,47 +334,32 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
 
     /// Removes new calls from a plan until the wait before them is over, and starts that wait.
     fn defer_new_calls(&mut self, plan: &mut Starts) {
-        if !plan.calls.iter().any(|call| self.is_new(call)) {
-            if self.permit == CallPermit::Given {
-                self.permit = CallPermit::None;
-            }
-            return;
-        }
+        let is_wanted = plan.calls.iter().any(|call| self.is_new(call));
         let purpose = self.purpose();
-        if self.permit == CallPermit::Given && purpose.is_some() {
+        if self.lanes.calls.may_start(is_wanted) && purpose.is_some() || !is_wanted {
             return;
         }
         plan.calls.retain(|call| !self.is_new(call));
-        if self.permit == CallPermit::None
-            && let Some(purpose) = purpose
+        if let Some(purpose) = purpose
+            && let Some(wait) = self.lanes.calls.begin_wait(purpose != Purpose::Change)
         {
-            self.permit = CallPermit::Awaited;
             let shared = self.shared;
-            let idle = self.idle.take();
-            let is_paced = idle.is_none() && purpose == Purpose::Change;
-            let paced = is_paced.then(|| std::mem::take(&mut self.is_begun));
-            self.jobs
-                .push(Box::pin(async move { JobCompletion::Cleared(await_call_permit(shared, idle, paced).await) }));
+            self.jobs.push(Box::pin(async move { JobCompletion::Cleared(await_call_permit(shared, wait).await) }));
         }
     }
 
     /// The purpose of the next new call, or `None` during a call for text. A call for text uses up no experiment number as
     /// long as no later number is assigned meanwhile. At a pivot, the change needs the proposals of that call.
     fn purpose(&self) -> Option<Purpose> {
-        match self.text {
-            Some(_) => None,
-            None => {
-                let store = self.shared.store();
-                Some(text_due(&store.contract, &store.journal).unwrap_or(Purpose::Change))
-            }
-        }
+        let store = self.shared.store();
+        let purpose = || text_due(&store.contract, &store.journal).unwrap_or(Purpose::Change);
+        (!self.lanes.calls.has_text()).then(purpose)
     }
 
-    /// The reason for a rerun of the incumbent. One begun by this process is not due again before the next record.
+    /// The reason for a rerun of the incumbent.
     fn check_due(&self, store: &Store) -> Option<CheckReason> {
-        let is_new = self.checked_before != Some(store.history.next_sequence());
-        let is_scheduled = is_new && store.journal.checks.is_due(&store.history, store.contract.recheck);
-        check_due(crashes(store), self.crashes_seen, is_scheduled)
+        let is_scheduled = || store.journal.checks.is_due(&store.history, store.contract.recheck);
+        self.lanes.checks.due(crashes(store), store.history.next_sequence(), is_scheduled)
     }
 
     /// Runs the incumbent once again.
@@ -474,10 +373,11 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
             return Ok(());
         };
         let named = self.trees.are_own().then_some(slot);
-        self.crashes_seen = crashes(&shared.store());
-        self.checked_before = Some(shared.store().history.next_sequence());
-        self.slots
-            .insert(slot, Busy { id: ExperimentId::BASELINE, work: SlotWork::Check(reason), began: Instant::now() });
+        {
+            let store = shared.store();
+            self.lanes.checks.begin(crashes(&store), store.history.next_sequence());
+        }
+        self.begin_run(slot, ExperimentId::BASELINE, SlotWork::Check(reason));
         self.jobs.push(Box::pin(async move {
             let ended = match await_gpus(shared, slot).await {
                 Ok(()) => shared.check_incumbent(&mut tree, named, reason).await,
@@ -496,7 +396,6 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
             // Without a run it needs no slot.
             return Ok(());
         }
-        self.ready.retain(|ready| *ready != id);
         self.start(slot, SlotWork::Run(id), change)
     }
 
@@ -518,12 +417,12 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
             if change.made.refused.is_none() {
                 let beside = &mut change.made.head.beside;
                 beside.slot = self.trees.are_own().then_some(slot);
-                beside.neighbours = self.slots.values().flat_map(Busy::experiments).collect();
+                beside.neighbours = self.lanes.experiments();
                 tree.check_out(store, &change.made)?;
                 change.prepare_run(&tree, store)?;
             }
         }
-        self.slots.insert(slot, Busy { id, work, began: Instant::now() });
+        self.begin_run(slot, id, work);
         self.jobs.push(Box::pin(async move {
             let ended = match await_gpus(shared, slot).await {
                 Ok(()) => Stage::Run(change).finish(&mut tree, shared, deadline).await,
@@ -544,11 +443,11 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
         if let Some(reason) = late.filter(|_| self.is_night() && change.made.before.is_none()) {
             leave_as_idea(&change.made, &mut tree, &mut shared.store())?;
             self.trees.give_back(tree);
-            self.ending = Some(reason);
+            self.end.reason = Some(reason);
             return Ok(());
         }
         let (id, deadline) = (change.id(), self.deadline());
-        self.slots.insert(0, Busy { id, work: SlotWork::Run(id), began: Instant::now() });
+        self.begin_run(0, id, SlotWork::Run(id));
         self.jobs.push(Box::pin(async move {
             let ended = Stage::Run(change).finish(&mut tree, shared, deadline).await;
             JobCompletion::Ran { slot: 0, tree, ended }
@@ -570,7 +469,7 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
         let (id, deadline) = (attempt.id(), self.deadline());
         let work = attempt.trial().cloned().map_or(SlotWork::Run(id), SlotWork::Trial);
         let Some(mut tree) = self.slot(slot, &commit)? else { return Ok(()) };
-        self.slots.insert(slot, Busy { id, work, began: Instant::now() });
+        self.begin_run(slot, id, work);
         self.jobs.push(Box::pin(async move {
             let ended = pick_up(entry, &mut tree, shared, deadline, tree_is_gone).await;
             JobCompletion::Ran { slot, tree, ended }
@@ -582,11 +481,11 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
     fn start_reviews(&mut self) -> Result<(), SessionError> {
         let shared = self.shared;
         let waiting = to_review(&shared.store());
-        // *In place* the review is a part of what the slot does.
-        let is_begun = |id: &ExperimentId| self.reviews.contains(id) || self.slots.values().any(|busy| busy.id == *id);
-        for id in waiting.into_iter().filter(|id| !is_begun(id)).collect::<Vec<_>>() {
+        for id in waiting {
             let Stage::Review(change) = Stage::of(find_entry(&shared.store(), id)?) else { continue };
-            self.reviews.insert(id);
+            if !self.lanes.begin_review(id) {
+                continue;
+            }
             self.jobs.push(Box::pin(async move {
                 let ended = review(change, shared).await;
                 JobCompletion::Reviewed { id, ended }
@@ -611,17 +510,14 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
         self.trees.give_back(tree);
     }
 
-    /// Adds an attempt to those that wait for a slot.
-    pub(crate) fn note_ready(&mut self, id: ExperimentId) {
-        if !self.ready.contains(&id) {
-            self.ready.push(id);
-        }
+    fn begin_run(&mut self, slot: u32, id: ExperimentId, work: SlotWork) {
+        self.lanes.begin_run(slot, id, work, self.began.elapsed());
     }
 
     /// Ends a run that nobody waits for.
     fn stop(&mut self, slot: u32) {
-        let Some(busy) = self.slots.get(&slot) else { return };
-        let (shared, id) = (self.shared, busy.id);
+        let Some(id) = self.lanes.in_slot(slot) else { return };
+        let shared = self.shared;
         if shared.overtaken.borrow_mut().insert(id) {
             self.jobs.push(Box::pin(async move { JobCompletion::Stopped(end_jobs(shared, id).await) }));
         }
@@ -643,11 +539,8 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
             let store = &mut *shared.store();
             let id = attempt.unwrap_or_else(|| store.allocate());
             let head = open_call(id, named, &mut tree, store)?;
-            self.seats.insert(seat, id);
-            self.permit = CallPermit::None;
-            if purpose != Purpose::Change {
-                self.text = Some(seat);
-            }
+            self.lanes.begin_call(seat, id, purpose != Purpose::Change);
+            self.lanes.calls.started();
             self.jobs.push(Box::pin(async move {
                 let ended = match purpose {
                     Purpose::Change => propose(head, &mut tree, shared).await,
@@ -659,7 +552,7 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
         };
         entry.attempt.head_mut().seat = named;
         shared.store().enter(entry.attempt.clone())?;
-        self.seats.insert(seat, entry.attempt.id());
+        self.lanes.begin_call(seat, entry.attempt.id(), false);
         self.jobs.push(Box::pin(async move {
             let ended = call_again(entry.attempt, &mut tree, shared).await;
             JobCompletion::Called { seat, tree, ended }
@@ -670,78 +563,72 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
     /// Waits until the agent may be called again.
     fn wait_out(&mut self) {
         let shared = self.shared;
-        self.waits = true;
-        self.shared.store().note_activity();
+        if !self.lanes.calls.wait_out(true) {
+            return;
+        }
+        shared.store().note_activity();
         self.jobs.push(Box::pin(async move { JobCompletion::Waited(wait_out(shared).await) }));
     }
 
     fn handle_completion(&mut self, done: JobCompletion<'s>) -> Result<(), SessionError> {
         match done {
             JobCompletion::Ran { slot, tree, ended } => {
-                self.slots.remove(&slot);
+                self.lanes.end_run(slot);
                 self.trees.give_back(tree);
                 let attempted = ended?;
-                self.is_detached |= attempted == Attempted::StillRunning;
-                self.attempted = Some(attempted);
+                self.end.is_detached |= attempted == Attempted::StillRunning;
+                self.end.attempted = Some(attempted);
                 Ok(())
             }
             JobCompletion::Checked { slot, tree, ended } => {
-                self.slots.remove(&slot);
+                self.lanes.end_run(slot);
                 self.trees.give_back(tree);
                 match ended {
                     // Active runs finish first.
-                    Err(error @ SessionError::BestLost { .. }) => self.failing = Some(error),
+                    Err(error @ SessionError::BestLost { .. }) => self.end.error = Some(error),
                     // The shim is not tried again: the next crashes ask for another run.
-                    ended => self.is_detached |= matches!(ended?, WaitEnd::Detached),
+                    ended => self.end.is_detached |= matches!(ended?, WaitEnd::Detached),
                 }
                 Ok(())
             }
             JobCompletion::Cleared(paced) => {
-                self.permit = CallPermit::None;
-                match paced? {
-                    PauseOutcome::Ready => self.permit = CallPermit::Given,
-                    PauseOutcome::Rested => {
-                        self.permit = CallPermit::Given;
-                        self.shared.store().note_activity();
-                    }
-                    PauseOutcome::Waited => self.shared.store().note_activity(),
-                    PauseOutcome::Ends(reason) => self.ending = Some(reason),
+                let paced = paced?;
+                self.lanes.calls.end_wait(matches!(paced, PauseOutcome::Ready | PauseOutcome::Rested));
+                match paced {
+                    PauseOutcome::Ready => {}
+                    PauseOutcome::Rested | PauseOutcome::Waited => self.shared.store().note_activity(),
+                    PauseOutcome::Ends(reason) => self.end.reason = Some(reason),
                 }
                 Ok(())
             }
             JobCompletion::Called { seat, tree, ended } => {
-                let id = self.seats.remove(&seat);
-                self.text.take_if(|at| *at == seat);
+                let id = self.lanes.end_call(seat);
                 self.trees.give_back(tree);
                 self.restore_branch("put back")?;
-                match ended? {
-                    Called::Over => self.lost = 0,
-                    // One pause serves all calls that end before it is over.
-                    Called::Idle { seconds } if self.permit != CallPermit::Awaited => self.idle = Some(seconds),
-                    Called::Idle { .. } => {}
-                    Called::Prepared(attempt) => {
-                        self.lost = 0;
-                        return self.run_at_once(*attempt);
-                    }
-                    Called::Outage if !self.waits => self.wait_out(),
-                    Called::Outage => {}
-                    Called::Detached => self.is_detached = true,
-                    // One cause may kill the calls in all seats at once.
-                    Called::Lost if self.lost == LOST_RETRIES * self.shared.store().journal.most_calls() => {
-                        self.ending = Some(StopReason::Agent { detail: "its shim was killed each time".into() });
-                    }
-                    Called::Lost => self.lost += 1,
+                let called = ended?;
+                let most_calls = self.shared.store().journal.most_calls();
+                let is_counted = matches!(called, Called::Over | Called::Prepared(_) | Called::Lost);
+                let is_lost = matches!(called, Called::Lost);
+                if is_counted && self.lanes.calls.note_lost(is_lost, most_calls) {
+                    self.end.reason = Some(StopReason::Agent { detail: "its shim was killed each time".into() });
                 }
-                id.into_iter().for_each(|id| self.note_ready(id));
+                match called {
+                    Called::Over | Called::Lost => {}
+                    Called::Idle { seconds } => self.lanes.calls.was_idle(seconds),
+                    Called::Prepared(change) => return self.run_at_once(*change),
+                    Called::Outage => self.wait_out(),
+                    Called::Detached => self.end.is_detached = true,
+                }
+                id.into_iter().for_each(|id| self.lanes.await_slot(id));
                 Ok(())
             }
             JobCompletion::Waited(waited) => {
-                self.waits = false;
-                self.ending = waited?.or(self.ending.take());
+                self.lanes.calls.wait_out(false);
+                self.end.reason = waited?.or(self.end.reason.take());
                 Ok(())
             }
             JobCompletion::Reviewed { id, ended } => {
-                self.reviews.remove(&id);
+                self.lanes.end_review(id);
                 ended.map(drop)
             }
             JobCompletion::Stopped(stopped) => stopped,

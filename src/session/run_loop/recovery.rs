@@ -6,7 +6,7 @@ use super::session::Session;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason, with_causes};
 use crate::git::Repo;
-use crate::machine::{Attempt, AttemptEntry, Head, Made};
+use crate::machine::{Attempt, AttemptEntry, AttemptHead, Made};
 use crate::rules::{History, OpenAtEnd, Shelved, Why, shelve};
 use crate::session::attempt::{
     MeasuredChange, close_trials, discard, end_jobs, facts_of, job_of, leave_as_idea, take_steps,
@@ -49,9 +49,9 @@ impl Dispatcher<'_, '_> {
             let tree = seat.as_deref_mut().or_else(|| self.trees.users());
             let ended = take_steps(entry, tree, self.shared, &self.terms, None, found).await;
             seat.into_iter().for_each(|seat| self.give_back(seat));
-            self.attempted = ended?.or(self.attempted.take());
+            self.end.attempted = ended?.or(self.end.attempted.take());
             if phase == Phase::Committing && self.shared.store().journal.find(id).is_some() {
-                self.note_ready(id);
+                self.lanes.await_slot(id);
             }
         }
         drop_left_refs(&mut self.shared.store())?;
@@ -71,7 +71,7 @@ impl Session<'_> {
             let id = attempt.id();
             match (shelve(OpenAtEnd { is_queued, ..at_end(&attempt) }), attempt) {
                 (Shelved::Waits, Attempt::MergeWinner { mut draft, .. }) => {
-                    draft.made.head.seat = None;
+                    (draft.made.head.seat, draft.made.asked) = (None, None);
                     store.enter(Attempt::Winner(draft))?;
                 }
                 (Shelved::Recorded, attempt) => record_measured(store, attempt, self.workspace.users())?,
@@ -133,7 +133,7 @@ pub(crate) fn all_open(store: &Store) -> Vec<AttemptEntry> {
 fn at_end(attempt: &Attempt) -> OpenAtEnd {
     let is_asked = match attempt {
         Attempt::Merge { .. } | Attempt::MergeWinner { .. } => true,
-        Attempt::Rework { draft, .. } => draft.made.asked.is_some(),
+        Attempt::Rework(draft) => draft.made.asked.is_some(),
         attempt => attempt.made().is_some_and(|made| made.asked.is_some()),
     };
     OpenAtEnd {
@@ -171,7 +171,7 @@ fn record_measured(store: &mut Store, attempt: Attempt, tree: UsersTree<'_>) -> 
         let saved = store.refs().keep(commit)?;
         store.note(Notice::ChangeIsIn { what: format!("what was last made of experiment {}", attempt.id()), saved });
     }
-    let made = attempt.into_recording().made;
+    let made = attempt.into_made();
     let record = Record {
         reason: format!("{}; the loop ended before its rework", version.reason),
         agent: made.head.agent.clone(),
@@ -183,7 +183,7 @@ fn record_measured(store: &mut Store, attempt: Attempt, tree: UsersTree<'_>) -> 
 
 impl Store {
     /// Keeps the commit of a proposal that is not run under a saved ref, and makes its description an idea.
-    pub(crate) fn keep_as_idea(&mut self, head: &Head, commit: &CommitId) -> Result<(), SessionError> {
+    pub(crate) fn keep_as_idea(&mut self, head: &AttemptHead, commit: &CommitId) -> Result<(), SessionError> {
         let id = head.id;
         let saved = self.refs().keep_of(id, "not run", commit)?;
         let text = format!("{} (proposed and not run; its change is {saved})", head.description);

@@ -24,7 +24,7 @@ use crate::domain::{
 use crate::exec::Job;
 use crate::git::{Proposal as Change, Repo};
 use crate::ledger::LedgerFile;
-use crate::machine::{Attempt, AttemptEntry, Head, Made, Recording};
+use crate::machine::{Attempt, AttemptEntry, AttemptHead, Made, Recording};
 use crate::rules::{Expenses, History, LadderState, OpenTrouble, Sample, has_words, judge_open, judge_pair};
 use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{Others, exclude_own, expected_tip, other_records, read_messages, session_tags};
@@ -33,7 +33,7 @@ use crate::state::{
 };
 
 /// Returns whether the open experiment is a new version whose record has not yet replaced the old one.
-pub(crate) fn is_being_replaced(repo: &Repo, tag: &Tag, head: &Head) -> Result<bool, SessionError> {
+pub(crate) fn is_being_replaced(repo: &Repo, tag: &Tag, head: &AttemptHead) -> Result<bool, SessionError> {
     let Some(old) = head.replaces() else { return Ok(false) };
     Ok(repo.refs.ref_object(&tag.record_ref(head.id))?.as_deref() == Some(old))
 }
@@ -238,10 +238,10 @@ pub(crate) fn journal_of_remains(
         journal.attempts.open.extend(left.map(|left| AttemptEntry::new(Attempt::Call(left))));
         return Ok(journal);
     };
-    let head = Head {
+    let head = AttemptHead {
         description: last.description.clone(),
         direction: last.direction.clone(),
-        ..Head::new(last.id, last.base.clone(), last.started)
+        ..AttemptHead::new(last.id, last.base.clone(), last.started)
     };
     let made = Made { head, commit: last.commit.clone(), ..Made::default() };
     let (rows_from, artifacts_of) = (0, None);
@@ -261,7 +261,7 @@ pub(crate) fn left_at_tip(
     folder: &SessionFolder,
     contract: &Contract,
     history: &History,
-) -> Result<Option<Head>, SessionError> {
+) -> Result<Option<AttemptHead>, SessionError> {
     let (next, base) = (history.next_id(), expected_tip(contract, history.incumbent().map(|record| &record.commit)));
     let Some((began, _)) = Job::lifetime(&folder.run(next), AGENT).filter(|_| history.layout().is_none()) else {
         return Ok(None);
@@ -270,7 +270,7 @@ pub(crate) fn left_at_tip(
     let tip = tip.filter(|tip| *tip != base && !history.knows(tip) && history.baseline().is_some());
     let is_left = tip.map_or(Ok(false), |tip| repo.objects.leads_to(&base, &tip))?;
     let began = Timestamp::try_from(began).ok().filter(|_| is_left);
-    Ok(began.map(|began| Head::new(next, base, began)))
+    Ok(began.map(|began| AttemptHead::new(next, base, began)))
 }
 
 impl Store {

@@ -9,7 +9,7 @@ use super::working_tree::Workspace;
 use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice, Phase, list};
 use crate::fs::{free_name, is_made, make_writable, move_to};
 use crate::git::{Proposal, WhyLeftOut};
-use crate::machine::{Attempt, Head};
+use crate::machine::{Attempt, AttemptHead};
 use crate::rules::{Forbidden, folders_of, takes_the_place};
 use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{SETTINGS_FILE, remove_file};
@@ -112,7 +112,7 @@ impl Workspace {
 
     /// Undoes what the agent did to protected files that git does not have; gives what is forbidden of it. To be called before
     /// the change is read.
-    pub(crate) fn undo_forbidden(&mut self, store: &mut Store, head: &Head) -> Result<Forbidden, SessionError> {
+    pub(crate) fn undo_forbidden(&mut self, store: &mut Store, head: &AttemptHead) -> Result<Forbidden, SessionError> {
         let mut changed = self.restore_copies(store, head.id, &head.base)?;
         changed.extend(self.settle_settings(store)?.then(|| SETTINGS_FILE.into()));
         let protected = changed.iter().map(|path| format!("{} is protected", path.display())).collect();
@@ -123,7 +123,7 @@ impl Workspace {
     pub(crate) fn clear_out(
         &mut self,
         store: &mut Store,
-        head: &Head,
+        head: &AttemptHead,
         change: &Proposal,
         found: &mut Forbidden,
     ) -> Result<(), SessionError> {

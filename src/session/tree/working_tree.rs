@@ -14,7 +14,7 @@ use crate::domain::{CommitId, Event, ExperimentId, Notice, Record, TreeOwner, li
 use crate::exec::JobFiles;
 use crate::fs::{read_regular, write_atomic};
 use crate::git::{HeadTarget, MissingFiles, Repo, Saved, TreeStamps, Untracked, WorktreeSnapshot};
-use crate::machine::{Head, Made};
+use crate::machine::{AttemptHead, Made};
 use crate::rules::FileTerms;
 use crate::session::errors::{SessionError, TryError};
 use crate::session::files::{INDEX_BEFORE, is_own};
@@ -242,7 +242,7 @@ impl Workspace {
     pub(crate) fn reset_after_call(
         &mut self,
         store: &mut Store,
-        head: &Head,
+        head: &AttemptHead,
         reworked: Option<&Record>,
     ) -> Result<(), SessionError> {
         if self.owner.is_disposable() {
@@ -408,7 +408,7 @@ impl Workspace {
     fn leave_out_newer(
         &mut self,
         store: &mut Store,
-        head: &Head,
+        head: &AttemptHead,
         reworked: Option<&Record>,
     ) -> Result<(), SessionError> {
         // The clock of files is coarser than that of processes; of the same tick may be what the agent wrote last.

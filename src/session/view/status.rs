@@ -11,7 +11,7 @@ use crate::domain::{Clock, Contract, MetricSpec, Number, Phase, RunRole, Tag};
 use crate::exec::{Executor, Job, Started};
 use crate::fs::read_tail;
 use crate::git::Repo;
-use crate::machine::{Attempt, AttemptEntry, Head};
+use crate::machine::{Attempt, AttemptEntry, AttemptHead};
 use crate::measure::{Scanner, plain_text};
 use crate::report::SessionStatus;
 use crate::rules::{
@@ -169,7 +169,7 @@ impl<'a> StatusReader<'a> {
 /// An open attempt, its step, and what is found of its run.
 struct Open<'a> {
     phase: Phase,
-    head: &'a Head,
+    head: &'a AttemptHead,
     entry: &'a AttemptEntry,
     job: RunFound,
 }

@@ -28,6 +28,7 @@ use crate::exec::{
 };
 use crate::fs::read_tail;
 use crate::git::{Checked, ObjectChecker, Repo};
+use crate::machine::CallWait;
 use crate::rules::{
     CLOCK_PATIENCE, GPU_PATIENCE, GpuTurn, History, Python, any_gpu_turn, clock_jump, environment_differences,
     gpu_turn, is_clock_behind, pythons_of, usable_gpus,
@@ -197,25 +198,11 @@ fn refuse_damaged(repo: &Repo, checker: &mut ObjectChecker, checked: Checked) ->
         .into())
 }
 
-/// The permission to start new calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum CallPermit {
-    /// Refused until the wait is over, which has not begun.
-    #[default]
-    None,
-    /// The wait is under way.
-    Awaited,
-    /// New calls may start.
-    Given,
-}
-
-/// Waits for what comes before new calls: a pause after a call of so many seconds that changed nothing; otherwise the pause
-/// that the cadence asks for, except before a call for text, and the gate. `paced` says whether the cadence's pause may have
-/// begun in an earlier process.
+/// Waits for what comes before new calls: a pause after a call that changed nothing; otherwise the pause that the cadence asks
+/// for, except before a call for text, and the gate.
 pub(crate) async fn await_call_permit(
     shared: &SessionContext<'_>,
-    idle: Option<f64>,
-    paced: Option<bool>,
+    CallWait { idle, paced }: CallWait,
 ) -> Result<PauseOutcome, SessionError> {
     if let Some(seconds) = idle {
         pause_when_idle(shared, seconds).await?;

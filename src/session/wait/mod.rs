@@ -18,6 +18,6 @@ pub(crate) use escalation::{
 };
 pub use events::Observer;
 pub(crate) use events::{Alerted, Events};
-pub(crate) use gate::{CallPermit, Machine, await_call_permit, await_gpus, gate_of_call, gate_of_run};
+pub(crate) use gate::{Machine, await_call_permit, await_gpus, gate_of_call, gate_of_run};
 pub(crate) use pauses::{Began, PauseOutcome, wait_out};
 pub(crate) use supervise::{Deadline, Exited, WaitEnd, Waiter};

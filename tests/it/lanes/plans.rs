@@ -189,6 +189,34 @@ fn a_change_that_fails_once_it_is_merged_goes_to_the_agent_once_before_it_counts
 }
 
 #[test]
+fn a_version_that_conflicts_is_saved_where_its_agent_makes_no_other_one() {
+    let repo = planned(SUM);
+    // The guard of the second experiment waits until the next version of the first one is ready.
+    repo.write(
+        "guard.sh",
+        "[ ! -e bad ] || exit 1\n[ \"$(cat parts/base)\" = 2 ] || exit 0\n\
+         until grep -q committing \"$AR_STATE_DIR/progress.json\"; do sleep 0.02; done\n",
+    );
+    repo.commit_all("guarded");
+    plan(
+        &repo,
+        "plan-1",
+        "case $(wc -l <\"$plans/calls-plan-1\") in\n*1) echo 1 >parts/base; touch bad; echo one ;;\n\
+         *2) echo 3 >parts/base; rm bad; echo three ;;\nesac\n",
+    );
+    plan(&repo, "plan-2", &format!("{}echo 2 >parts/base\necho two\n", behind(1..=1)));
+    let more = ["--slots", "1", "--ahead", "1", "--calls", "2", "--max-experiments", "2", "--guard", "sh guard.sh"];
+    let called = ar_in_time(&repo, args(&repo, &more)).ok();
+    let records = Night(records(&repo));
+    assert_eq!((records.fate(1).0, records.fate(2).0), ("discard", "keep"), "{:#?}", records.of(1));
+    assert_eq!((count(&repo, "plans/calls-plan-1"), count(&repo, "runs-1")), (3, 1));
+    assert!(called.stderr.contains("what was last made of experiment 1"), "{}", called.stderr);
+    let saved = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/saved"]);
+    let of = |name: &str| repo.git(["show", &format!("{name}:parts/base")]);
+    assert!(saved.lines().any(|name| of(name) == "3"), "{saved}");
+}
+
+#[test]
 fn kills_while_changes_conflict_lose_nothing() {
     for (point, merge) in [
         ("merging.asked", true),

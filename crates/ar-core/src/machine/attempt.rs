@@ -11,7 +11,7 @@ use crate::rules::{Tested, Trial};
 
 /// The number of an attempt, and what is known of it before there is a change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Head {
+pub struct AttemptHead {
     /// Its number.
     pub id: ExperimentId,
     /// The commit that its change is made on.
@@ -105,10 +105,10 @@ impl From<Origin> for OriginDocument {
     }
 }
 
-impl Head {
+impl AttemptHead {
     /// An attempt that begins now on `base`.
     pub fn new(id: ExperimentId, base: CommitId, started: Timestamp) -> Self {
-        Head { id, base, started, ..Head::default() }
+        AttemptHead { id, base, started, ..AttemptHead::default() }
     }
 
     /// Returns whether a person made the change.
@@ -146,7 +146,7 @@ impl Head {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Made {
     /// Its attempt.
-    pub head: Head,
+    pub head: AttemptHead,
     /// The commit.
     pub commit: CommitId,
     /// The fingerprint that identifies the same change; absent where nothing compares it, as with the baseline.
@@ -213,14 +213,9 @@ pub struct Recording {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Attempt {
     /// An agent works on it, or is to be called for it. No change is a commit yet.
-    Call(Head),
-    /// An agent reworks its measured version, or is to be called for that.
-    Rework {
-        /// The version that was measured last.
-        draft: Draft,
-        /// A later version that was not measured.
-        later: Option<CommitId>,
-    },
+    Call(AttemptHead),
+    /// An agent reworks the version that was measured last, or is to be called for that.
+    Rework(Draft),
     /// An agent merges its change, which has not run, with the incumbent `onto`, or is to be called for that.
     Merge {
         /// The change.
@@ -264,7 +259,7 @@ impl Attempt {
     /// Its step, in the word of the journal.
     pub fn phase(&self) -> Phase {
         match self {
-            Attempt::Call(_) | Attempt::Rework { .. } | Attempt::Merge { .. } | Attempt::MergeWinner { .. } => {
+            Attempt::Call(_) | Attempt::Rework(_) | Attempt::Merge { .. } | Attempt::MergeWinner { .. } => {
                 Phase::Proposing
             }
             Attempt::Ready(_) => Phase::Committing,
@@ -280,14 +275,14 @@ impl Attempt {
     }
 
     /// What is known of it at each step.
-    pub fn head(&self) -> &Head {
+    pub fn head(&self) -> &AttemptHead {
         match self {
             Attempt::Call(head) => head,
             Attempt::Merge { made, .. } | Attempt::Ready(made) | Attempt::Run(made) | Attempt::Rerun(made) => {
                 &made.head
             }
             Attempt::Recording(recording) => &recording.made.head,
-            Attempt::Rework { draft, .. }
+            Attempt::Rework(draft)
             | Attempt::MergeWinner { draft, .. }
             | Attempt::Tested { draft, .. }
             | Attempt::Guard(draft)
@@ -298,14 +293,14 @@ impl Attempt {
     }
 
     /// The same, to be changed.
-    pub fn head_mut(&mut self) -> &mut Head {
+    pub fn head_mut(&mut self) -> &mut AttemptHead {
         match self {
             Attempt::Call(head) => head,
             Attempt::Merge { made, .. } | Attempt::Ready(made) | Attempt::Run(made) | Attempt::Rerun(made) => {
                 &mut made.head
             }
             Attempt::Recording(recording) => &mut recording.made.head,
-            Attempt::Rework { draft, .. }
+            Attempt::Rework(draft)
             | Attempt::MergeWinner { draft, .. }
             | Attempt::Tested { draft, .. }
             | Attempt::Guard(draft)
@@ -328,7 +323,7 @@ impl Attempt {
     /// Its change; `None` while an agent is to make or to rework it.
     pub fn made(&self) -> Option<&Made> {
         match self {
-            Attempt::Call(_) | Attempt::Rework { .. } => None,
+            Attempt::Call(_) | Attempt::Rework(_) => None,
             Attempt::Merge { made, .. } | Attempt::Ready(made) | Attempt::Run(made) | Attempt::Rerun(made) => {
                 Some(made)
             }
@@ -337,18 +332,15 @@ impl Attempt {
         }
     }
 
-    /// The commit of its newest version, if that is not to be reworked.
+    /// The commit of its change.
     pub fn commit(&self) -> Option<&CommitId> {
-        match self {
-            Attempt::Rework { later, .. } => later.as_ref(),
-            _ => self.made().map(|made| &made.commit),
-        }
+        self.made().map(|made| &made.commit)
     }
 
     /// Its change with its number, once that was measured.
     pub fn draft(&self) -> Option<&Draft> {
         match self {
-            Attempt::Rework { draft, .. }
+            Attempt::Rework(draft)
             | Attempt::MergeWinner { draft, .. }
             | Attempt::Tested { draft, .. }
             | Attempt::Guard(draft)
@@ -362,7 +354,7 @@ impl Attempt {
     /// The same, to be changed.
     pub fn draft_mut(&mut self) -> Option<&mut Draft> {
         match self {
-            Attempt::Rework { draft, .. }
+            Attempt::Rework(draft)
             | Attempt::MergeWinner { draft, .. }
             | Attempt::Tested { draft, .. }
             | Attempt::Guard(draft)
@@ -373,21 +365,31 @@ impl Attempt {
         }
     }
 
-    /// What remains to be done of it once its record is there.
-    pub fn into_recording(self) -> Recording {
-        let made = match self {
-            Attempt::Recording(recording) => return recording,
+    /// Its change; that of a call is its base.
+    pub fn into_made(self) -> Made {
+        match self {
             Attempt::Call(head) => Made { commit: head.base.clone(), head, ..Made::default() },
             Attempt::Merge { made, .. } | Attempt::Ready(made) | Attempt::Run(made) | Attempt::Rerun(made) => made,
-            Attempt::Rework { draft, .. }
+            Attempt::Recording(recording) => recording.made,
+            Attempt::Rework(draft)
             | Attempt::MergeWinner { draft, .. }
             | Attempt::Tested { draft, .. }
             | Attempt::Guard(draft)
             | Attempt::Confirm(draft)
             | Attempt::Review(draft)
             | Attempt::Winner(draft) => draft.made,
-        };
-        Recording { made, records: Vec::new(), rows_from: 0, artifacts_of: None, has_rows: true }
+        }
+    }
+
+    /// What remains to be done of it once its record is there.
+    pub fn into_recording(self) -> Recording {
+        match self {
+            Attempt::Recording(recording) => recording,
+            attempt => {
+                let (made, records, artifacts_of) = (attempt.into_made(), Vec::new(), None);
+                Recording { made, records, rows_from: 0, artifacts_of, has_rows: true }
+            }
+        }
     }
 
     /// The record of the version that was measured last.

@@ -3,7 +3,7 @@
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Attempt, Draft, Head, Made, OpenRun, Ported, Recording};
+use super::{Attempt, AttemptHead, Draft, Made, OpenRun, Ported, Recording};
 use crate::domain::{CommitId, ExperimentId, Failure, Fingerprint, Phase, Record, RunResult, RunRole};
 use crate::rules::{OpenTrouble, Tested};
 
@@ -78,6 +78,12 @@ impl Attempts {
         self.open.is_empty() && self.malformed.is_empty()
     }
 
+    /// The numbers of all of them.
+    pub fn ids(&self) -> Vec<ExperimentId> {
+        let malformed = self.malformed.iter().map(|(document, _)| document.open.head.id);
+        self.open.iter().map(|entry| entry.attempt.id()).chain(malformed).collect()
+    }
+
     /// What the first one lacks whose step lacks something.
     pub fn trouble(&self) -> Option<OpenTrouble> {
         self.malformed.first().map(|(_, trouble)| *trouble)
@@ -130,7 +136,7 @@ impl Serialize for Attempt {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct AttemptDocument {
     #[serde(flatten)]
-    head: Head,
+    head: AttemptHead,
     commit: Option<CommitId>,
     #[serde(default)]
     rows_from: u64,
@@ -156,7 +162,7 @@ impl AttemptDocument {
     fn of(attempt: &Attempt) -> Self {
         match attempt.clone() {
             Attempt::Call(head) => AttemptDocument { head, ..Self::default() },
-            Attempt::Rework { draft, later } => AttemptDocument { commit: later, ..Self::of_draft(draft) },
+            Attempt::Rework(draft) => AttemptDocument { commit: None, ..Self::of_draft(draft) },
             Attempt::Merge { made, onto } => AttemptDocument { merge_with: Some(onto), ..Self::of_made(made) },
             Attempt::MergeWinner { draft, onto } => AttemptDocument { merge_with: Some(onto), ..Self::of_draft(draft) },
             Attempt::Ready(made) | Attempt::Run(made) | Attempt::Rerun(made) => Self::of_made(made),
@@ -212,16 +218,16 @@ impl AttemptDocument {
                 (Some(_), None) => Err(OpenTrouble::NoDraft),
             };
         };
-        let measured = record.commit.clone();
-        let mut draft = AttemptDocument { commit: Some(measured.clone()), ..self }.measured()?;
+        let measured = Some(record.commit.clone());
+        let mut draft = AttemptDocument { commit: measured, ..self }.measured()?;
         match (commit, onto) {
             (Some(commit), Some(onto)) if draft.may_merge() => {
                 draft.made.commit = commit;
                 Ok(Attempt::MergeWinner { draft, onto })
             }
-            (later, asked) => {
+            (_, asked) => {
                 draft.made.asked = asked;
-                Ok(Attempt::Rework { draft, later: later.filter(|later| *later != measured) })
+                Ok(Attempt::Rework(draft))
             }
         }
     }
@@ -257,8 +263,11 @@ mod tests {
     }
 
     fn made(origin: Origin) -> Made {
-        let head =
-            Head { origin, seat: Some(1), ..Head::new(3.into(), commit("a"), "2026-11-20T22:00:00Z".parse().unwrap()) };
+        let head = AttemptHead {
+            origin,
+            seat: Some(1),
+            ..AttemptHead::new(3.into(), commit("a"), "2026-11-20T22:00:00Z".parse().unwrap())
+        };
         Made { head, commit: commit("b"), ..Made::default() }
     }
 
@@ -289,11 +298,8 @@ mod tests {
         };
         let open = [
             Attempt::Call(made(Origin::Loop).head),
-            Attempt::Rework { draft: draft(Origin::Loop, failed.clone()), later: None },
-            Attempt::Rework {
-                draft: Draft { made: asked.clone(), ..draft(Origin::Loop, failed) },
-                later: Some(commit("d")),
-            },
+            Attempt::Rework(draft(Origin::Loop, failed.clone())),
+            Attempt::Rework(Draft { made: asked.clone(), ..draft(Origin::Loop, failed) }),
             Attempt::Merge { made: made(Origin::Loop), onto: commit("e") },
             Attempt::MergeWinner { draft: draft(Origin::Loop, json!({})), onto: commit("e") },
             Attempt::Ready(asked),
@@ -330,7 +336,7 @@ mod tests {
             ("waiting", &made, OpenTrouble::NoDraft),
         ] {
             let read: Attempts = serde_json::from_value(json!([{"phase": phase, "open": open}])).unwrap();
-            assert_eq!((read.trouble(), read.open.len(), read.is_empty()), (Some(trouble), 0, false), "{phase}");
+            assert_eq!((read.trouble(), read.open.len(), read.ids()), (Some(trouble), 0, vec![3.into()]), "{phase}");
             let written = serde_json::to_value(&read).unwrap();
             assert_eq!((&written[0]["phase"], &written[0]["open"]["newer"]), (&json!(phase), &open["newer"]));
         }

@@ -2,8 +2,10 @@
 
 mod attempt;
 mod document;
+mod lanes;
 mod run;
 
-pub use attempt::{Attempt, Draft, Head, Made, Origin, Ported, Recording};
+pub use attempt::{Attempt, AttemptHead, Draft, Made, Origin, Ported, Recording};
 pub use document::{AttemptEntry, Attempts};
+pub use lanes::{CallWait, Lanes, NextCalls, NextCheck};
 pub use run::{MOST_EVICTIONS, OpenRun};

@@ -219,7 +219,7 @@ pub fn judge_space(space: Space) -> Severity {
     }
 }
 
-/// A problem of an open experiment that its recovery does not solve.
+/// A problem of an open experiment that its recovery does not solve. The first three are found when the journal is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenTrouble {
     /// The journal names an open experiment at no step.
