@@ -148,8 +148,7 @@ pub(crate) fn own_training(
     let records = history.records();
     let is_known = |value: f64| records.iter().any(|record| record.metric.value == Some(value));
     let printed = printed_numbers(log, from, metric).into_iter().rfind(|number| !is_known(number.value));
-    let mut signs: Vec<String> =
-        printed.map(|number| format!("it printed {metric} {}", number.raw)).into_iter().collect();
+    let mut signs: Vec<String> = printed.map(|number| format!("it printed {metric} {number:#}")).into_iter().collect();
     signs.extend(rewrote_log.then(|| "it rewrote run.log".to_owned()));
     let run = records.iter().rev().find(|record| !record.runs.is_empty()).map_or(0.0, |record| record.run_seconds());
     (!signs.is_empty()).then(|| (signs.join(", "), run))

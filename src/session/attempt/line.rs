@@ -220,7 +220,7 @@ fn replace(
     let commit = store.repo.objects.commit_tree_of(&draft.record.commit, &tip, &message)?;
     crash::point("replacing.committed");
     let reason =
-        format!("{number} by itself, better than what was kept meanwhile; replaces {}", experiment_names(&replaces));
+        format!("{number:#} by itself, better than what was kept meanwhile; replaces {}", experiment_names(&replaces));
     let afresh = store.journal.attempt_of(&Trial::Afresh(car)).and_then(Attempt::draft);
     let measured = afresh.map_or(&draft.record, |afresh| &afresh.record).clone();
     let artifacts_of = afresh.map(|afresh| afresh.made.head.id);
@@ -302,7 +302,7 @@ pub(crate) fn judge_trial(
     let number = measured.value.as_ref().filter(|_| measured.failure.is_none() && is_confirmed(contract));
     if let Some(number) = number.filter(|_| measured.unmet_limits(contract).is_empty()) {
         // Nothing selected it, and its first run counts with those that follow.
-        let reason = format!("{} is {number} in its first run", contract.metric.name);
+        let reason = format!("{} is {number:#} in its first run", contract.metric.name);
         return (Verdict { outcome: Outcome::Keep, reason }, Vec::new(), None);
     }
     match trial {

@@ -231,7 +231,7 @@ impl NightPair {
         let direction = store.contract.metric.direction;
         let place = (&*store.repo, self.name.as_str(), &self.records[1].commit);
         record_verified(place, pair, (which, seed, value.value), direction, &others)?;
-        Ok(Notice::VerifyingRun { id, seed, value: value.raw })
+        Ok(Notice::VerifyingRun { id, seed, value: format!("{value:#}") })
     }
 }
 
