@@ -149,8 +149,11 @@ fn show(watch: impl FnOnce(&AtomicBool) -> io::Result<()> + Send + 'static) -> R
             let _ = disable_raw_mode();
             return Ok(ExitCode::from(error::INTERRUPTED));
         }
-        match watch.join() {
-            Ok(_) if ended.load(Ordering::Relaxed) => Ok(ExitCode::from(error::INTERRUPTED)),
+        let watched = watch.join();
+        // A write to a terminal that was closed may fail before its signal is heard.
+        let is_closed = matches!(watched, Ok(Err(_))) && timeout(LAST_WRITE, hangup.recv()).await.is_ok();
+        match watched {
+            Ok(_) if is_closed || ended.load(Ordering::Relaxed) => Ok(ExitCode::from(error::INTERRUPTED)),
             Ok(Ok(())) => Ok(ExitCode::SUCCESS),
             Ok(Err(error)) => Err(CliError::new(error, Some("run `ar status` to print it once".into()))),
             // The panic was printed.
