@@ -18,6 +18,8 @@ const JOURNAL: &str = ".autoresearch/t/state/progress.json";
 /// A loop that was killed in the middle of its second run, as another host sees it; and the file that its run waits for.
 fn killed_on_other_host(repo: &TestRepo) -> std::path::PathBuf {
     let (child, go) = waiting_loop(repo);
+    // Its shim writes this after the command has begun, and nothing more until that ends.
+    until("the run is noted", || repo.exists(".autoresearch/t/runs/00001/started.json").then_some(()));
     kill(child);
     change_journal(repo, "host", "gpu7");
     go
