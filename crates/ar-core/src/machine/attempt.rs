@@ -255,6 +255,13 @@ pub enum Attempt {
     Recording(Recording),
 }
 
+/// What an attempt has at its step.
+enum Part<'a> {
+    Head(&'a AttemptHead),
+    Made(&'a Made),
+    Draft(&'a Draft),
+}
+
 impl Attempt {
     /// Its step, in the word of the journal.
     pub fn phase(&self) -> Phase {
@@ -274,21 +281,29 @@ impl Attempt {
         }
     }
 
-    /// What is known of it at each step.
-    pub fn head(&self) -> &AttemptHead {
+    /// What it has at its step.
+    fn part(&self) -> Part<'_> {
         match self {
-            Attempt::Call(head) => head,
+            Attempt::Call(head) => Part::Head(head),
             Attempt::Merge { made, .. } | Attempt::Ready(made) | Attempt::Run(made) | Attempt::Rerun(made) => {
-                &made.head
+                Part::Made(made)
             }
-            Attempt::Recording(recording) => &recording.made.head,
+            Attempt::Recording(recording) => Part::Made(&recording.made),
             Attempt::Rework(draft)
             | Attempt::MergeWinner { draft, .. }
             | Attempt::Tested { draft, .. }
             | Attempt::Guard(draft)
             | Attempt::Confirm(draft)
             | Attempt::Review(draft)
-            | Attempt::Winner(draft) => &draft.made.head,
+            | Attempt::Winner(draft) => Part::Draft(draft),
+        }
+    }
+
+    /// What is known of it at each step.
+    pub fn head(&self) -> &AttemptHead {
+        match self.part() {
+            Part::Head(head) => head,
+            Part::Made(made) | Part::Draft(Draft { made, .. }) => &made.head,
         }
     }
 
@@ -322,13 +337,10 @@ impl Attempt {
 
     /// Its change; `None` while an agent is to make or to rework it.
     pub fn made(&self) -> Option<&Made> {
-        match self {
-            Attempt::Call(_) | Attempt::Rework(_) => None,
-            Attempt::Merge { made, .. } | Attempt::Ready(made) | Attempt::Run(made) | Attempt::Rerun(made) => {
-                Some(made)
-            }
-            Attempt::Recording(recording) => Some(&recording.made),
-            _ => self.draft().map(|draft| &draft.made),
+        match self.part() {
+            Part::Head(_) => None,
+            Part::Made(made) => Some(made),
+            Part::Draft(draft) => (!matches!(self, Attempt::Rework(_))).then_some(&draft.made),
         }
     }
 
@@ -339,15 +351,9 @@ impl Attempt {
 
     /// Its change with its number, once that was measured.
     pub fn draft(&self) -> Option<&Draft> {
-        match self {
-            Attempt::Rework(draft)
-            | Attempt::MergeWinner { draft, .. }
-            | Attempt::Tested { draft, .. }
-            | Attempt::Guard(draft)
-            | Attempt::Confirm(draft)
-            | Attempt::Review(draft)
-            | Attempt::Winner(draft) => Some(draft),
-            _ => None,
+        match self.part() {
+            Part::Draft(draft) => Some(draft),
+            Part::Head(_) | Part::Made(_) => None,
         }
     }
 

@@ -221,10 +221,7 @@ impl AttemptDocument {
         let measured = Some(record.commit.clone());
         let mut draft = AttemptDocument { commit: measured, ..self }.measured()?;
         match (commit, onto) {
-            (Some(commit), Some(onto)) if draft.may_merge() => {
-                draft.made.commit = commit;
-                Ok(Attempt::MergeWinner { draft, onto })
-            }
+            (Some(_), Some(onto)) if draft.may_merge() => Ok(Attempt::MergeWinner { draft, onto }),
             (_, asked) => {
                 draft.made.asked = asked;
                 Ok(Attempt::Rework(draft))
