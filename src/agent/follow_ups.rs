@@ -9,8 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::prompt::{Briefing, standing, task_spec};
-use super::prompt_sections::{IN_PROMPT, Memories};
+use super::{Briefing, IN_PROMPT, Memories, standing, task_spec};
 use crate::domain::{
     Contract, Directive, LastCall, Record, Review, ReviewVerdict, Role, RoleProposal, RunRole, bytes_text, count_of,
     cut, duration_text, experiment_name, one_line,

@@ -16,8 +16,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep};
 
-use super::job::MARKER;
-use super::running::kill_marked;
+use super::{MARKER, kill_marked};
 use crate::unix;
 
 /// The most bytes of its standard error to keep.

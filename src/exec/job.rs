@@ -11,10 +11,7 @@ use std::{env, fs, io, mem, thread};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::cluster::Ticket;
-use super::environment::{boot_id, host_name};
-use super::opens::Uses;
-use super::{ExecError, SHIM_ARGUMENT, gpu};
+use super::{ExecError, SHIM_ARGUMENT, Ticket, Uses, boot_id, gpu, host_name};
 use crate::domain::{FORMAT_VERSION, GpuOther, Space, WallKind, is_none};
 use crate::fs::{
     FileStamp, free_name, is_irregular, make_folder, move_away, move_irregular_away, move_no_folder_away, open_regular,

@@ -20,23 +20,20 @@ mod tree;
 mod wall;
 
 pub use crate::unix::{end_by_signals, in_own_session, leave_interrupts_to_others, shield_from_terminal};
-pub use cluster::Ticket;
-pub use environment::{
-    boot_id, disk_space, environment, host_name, lock_file_hash, log_that_fills_disk, may_be_held, process_name,
-    since_boot,
-};
-pub use error::ExecError;
-pub use executor::{Executor, running_program};
-pub use gpu::{GpuHolder, GpuLockError, GpuLocks, GpuMonitor, GpuProcesses, gpu_inventory};
-pub use helper::Helper;
-pub use job::{Exit, Job, JobFiles, Node, Started, WatchedFile};
-pub use opens::{FILES_BEFORE, FilesBefore, MOST_WATCHED, OpensWatch, Uses};
-pub use running::Running;
-pub use shim::{leave_starter, queued_shim_main, shim_main};
-pub use shim_io::{Answer, Reply, ask_shim};
-pub use ticks::{next_tick, runtime};
-pub use tree::{job_beyond, jobs_above, kill_other_children};
-pub use wall::{enter_wall, find_builder, try_wall};
+pub use cluster::*;
+pub use environment::*;
+pub use error::*;
+pub use executor::*;
+pub use gpu::*;
+pub use helper::*;
+pub use job::*;
+pub use opens::*;
+pub use running::*;
+pub use shim::*;
+pub use shim_io::*;
+pub use ticks::*;
+pub use tree::*;
+pub use wall::*;
 
 /// The hidden first argument that makes the program a shim; the second is the job file.
 pub const SHIM_ARGUMENT: &str = "__shim";

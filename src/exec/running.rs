@@ -11,11 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{sleep, sleep_until};
 
 use super::cluster::QueuedJob;
-use super::environment::log_that_fills_disk;
-use super::job::{JobFiles, lock_path, marker_of};
-use super::shim_io::{LastWord, Socket};
-use super::ticks::next_tick;
-use super::{ExecError, Exit, SHIM_ARGUMENT, Started, tree};
+use super::{
+    ExecError, Exit, JobFiles, LastWord, SHIM_ARGUMENT, Socket, Started, lock_path, log_that_fills_disk, marker_of,
+    next_tick, tree,
+};
 use crate::crash;
 use crate::fs::open_regular;
 use crate::state::{StateError, read_json};

@@ -18,16 +18,12 @@ use rustix::process::{getpid, set_child_subreaper};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
-use super::environment::{boot_id, disk_space, host_name};
-use super::executor::open_log;
-use super::job::{JobFiles, JobFolder, MARKER, RUN, WatchedFile, lock_path, restarts};
-use super::opens::{FILES_BEFORE, FilesBefore, watch_uses};
-use super::running::kill_marked;
-use super::shim_io::{LastWord, Output, Pipe, Requests, ShimEnd, receive, remove_socket};
-use super::ticks::runtime;
-use super::tree::{NamespaceWatch, ProcessTree, Sampler, leave_no_child, oom_kills};
-use super::wall::{Building, last_line};
-use super::{Answer, ExecError, Exit, Job, Started, Ticket};
+use super::{
+    Answer, Building, ExecError, Exit, FILES_BEFORE, FilesBefore, Job, JobFiles, JobFolder, LastWord, MARKER,
+    NamespaceWatch, Output, Pipe, ProcessTree, RUN, Requests, Sampler, ShimEnd, Started, Ticket, WatchedFile, boot_id,
+    disk_space, host_name, kill_marked, last_line, leave_no_child, lock_path, oom_kills, open_log, receive,
+    remove_socket, restarts, runtime, watch_uses,
+};
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{Unsynced, in_writable_folder, is_disk_full, is_irregular, is_shared, move_irregular_away, remove_all};
 use crate::rules::{CACHED, GPU_MASKS, PORT, port_of, too_little_space};

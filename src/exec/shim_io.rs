@@ -23,9 +23,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
-use super::Job;
-use super::job::{JobFiles, MARKER};
-use super::tree::jobs_above;
+use super::{Job, JobFiles, MARKER, jobs_above};
 
 /// The longest request and the longest reply that are read, in bytes.
 const LARGEST: u64 = 64 << 10;

@@ -19,11 +19,7 @@ use rustix::process::{
 use tokio::signal::unix::Signal as SignalStream;
 use tokio::time::{Instant, sleep};
 
-use super::gpu::GpuWatch;
-use super::job::Written;
-use super::running::is_held;
-use super::ticks::next_tick;
-use super::{Exit, Job, SHIM_ARGUMENT};
+use super::{Exit, GpuWatch, Job, SHIM_ARGUMENT, Written, is_held, next_tick};
 use crate::crash;
 use crate::fs::read_at_most;
 use crate::rules::{LifeSign, Quiet, Silence};

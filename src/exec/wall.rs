@@ -20,9 +20,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getegid, geteuid, getpid, kill_process, setpgid};
 use rustix::stdio::dup2_stdin;
 
-use super::WALLED_ARGUMENT;
-use super::shim::shell;
-use super::shim_io::{hand, receive};
+use super::{WALLED_ARGUMENT, hand, receive, shell};
 use crate::domain::{ErrorKind, UserError, refuse};
 use crate::fs::program_on_path;
 use crate::rules::{Access, Mount, Wall};

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use super::read::only_regular;
-use super::write::if_exists;
+use super::{if_exists, only_regular};
 
 /// Interval between attempts to take a lock that another process holds. The system can wait for a lock, but not for a limited
 /// time.

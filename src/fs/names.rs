@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
 
-use super::read::{FileStamp, only_regular};
-use super::write::{FileError, absent, folder_of, if_exists, write_atomic};
+use super::{FileError, FileStamp, absent, folder_of, if_exists, only_regular, write_atomic};
 use crate::domain::shell_word;
 
 /// The first of `path`, `path-2`, `path-3` … at which nothing stands.

@@ -22,12 +22,10 @@ use gix::index::entry::{Flags, Stage, Stat};
 use gix::index::fs::Metadata;
 use gix::index::write::{Extensions, Options};
 
+use super::{At, During, LockOwner, Result, Syncs, Version, lock_path, locked, read_of_repository};
 use crate::crash;
 use crate::fs::{FileStamp, Unsynced, if_exists, open_regular, read_regular};
-use crate::git::error::{At, During, Result};
-use crate::git::objects::{Version, read_of_repository};
 use crate::git::path::{TEMPORARY, lstat, permissions};
-use crate::git::sync::{LockOwner, Syncs, lock_path, locked};
 
 /// The start of the name of a file that holds a part of an index.
 const SHARED: &[u8] = b"sharedindex.";

@@ -26,19 +26,13 @@ mod repo;
 mod sync;
 mod working_tree;
 
-pub use error::{Cause, GitError, Result};
-pub use index::{Index, LeftLocks};
-pub use objects::{
-    ChangeKind, ChangedPath, Checked, Diff, EntryKind, Header, Merged, MergedTree, ObjectChecker, Objects, Stored,
-    TagObject,
-};
-pub use programs::GitProgram;
-pub use sync::LockOwner;
+pub use error::*;
+pub use index::*;
+pub use objects::*;
+use path::*;
+pub use programs::*;
+pub use sync::*;
 
-pub use programs::{Cut, Program, Programs, SettingEffect, WAY_BACK, WatchedSettings};
-pub use refs::{BrokenRef, Head, HeadTarget, Notes, PreparedRecord, Refs};
-pub use repo::{CallCommits, CallGit, KeptTree, LinkedEntry, LockFile, Oddity, Operation, Repo, TreeState};
-pub use working_tree::{
-    Changes, FilterSettings, LeftOut, MissingFiles, PinnedFilters, Proposal, Restored, SaveAs, Saved, TooLarge,
-    TreeStamps, Untracked, WhyLeftOut, WorkingTree, WorktreeSnapshot, names_attributes,
-};
+pub use refs::*;
+pub use repo::*;
+pub use working_tree::*;

@@ -15,8 +15,7 @@ use gix::config::file::Metadata;
 use gix::config::{File, Source};
 use serde::{Deserialize, Serialize};
 
-use super::error::{At, GitError, Result};
-use super::repo::Repo;
+use super::{At, GitError, Repo, Result};
 use crate::crash;
 use crate::domain::shell_word;
 use crate::fs::{FileStamp, program_on_path, read_regular};

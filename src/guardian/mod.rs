@@ -8,8 +8,6 @@ mod patrol;
 mod resident;
 mod units;
 
-pub use patrol::{GuardianError, Patrol, PatrolReport, Patrolled, real_path, registered_sessions};
-pub use resident::{
-    RESIDENT_ARGUMENT, become_resident, ensure_resident, examine_guardians, keep_resident, reside, resident_script,
-};
-pub use units::{DEFAULT_EVERY, Scheduler, ServiceError, unwritable};
+pub use patrol::*;
+pub use resident::*;
+pub use units::*;

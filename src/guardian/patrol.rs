@@ -10,8 +10,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use thiserror::Error;
 
-use super::resident::ensure_resident;
-use super::units::{ServiceError, log_to, not_started, own_program, own_variables, without_own_variables};
+use super::{ServiceError, ensure_resident, log_to, not_started, own_program, own_variables, without_own_variables};
 use crate::domain::{
     Clock, Contract, DEFAULT_GRACE, ErrorKind, FORMAT_VERSION, Phase, Tag, UserError, cut, exact_time, refuse,
     report_clause, with_causes,

@@ -4,9 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::columns::{ColumnPositions, number};
-use super::shape::{Entry, RowFormat};
-use super::table;
+use super::{ColumnPositions, Entry, RowFormat, number, table};
 use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
 use crate::fs::{APPEND_WAIT, if_exists, move_command, open_locked, open_regular, read_at_most, replace_through};

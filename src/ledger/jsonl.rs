@@ -8,10 +8,9 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::read::ledger;
-use super::rows::{Ledger, ReadOptions, Row, Segment};
-use super::shape::{SAMPLE, SampleRows, Shape};
-use super::table::{Cells, LedgerForm, TextLines, is_comment};
+use super::{
+    Cells, Ledger, LedgerForm, ReadOptions, Row, SAMPLE, SampleRows, Segment, Shape, TextLines, is_comment, ledger,
+};
 use crate::domain::{Direction, count_of};
 use crate::measure::quote_constants;
 

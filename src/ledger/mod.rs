@@ -12,10 +12,11 @@ mod rows;
 mod shape;
 mod table;
 
-pub use file::{LedgerError, LedgerFile, RESULTS};
-pub use read::{examine, read, read_file};
-pub use rebuild::LedgerDifferences;
-pub use repair::{HeldRows, LedgerChanges, Rebuilt};
-pub use rows::{Ledger, ReadOptions, Row, RowStatus, Segment};
-pub use shape::Entry;
-pub use table::LedgerForm;
+use columns::*;
+pub use file::*;
+pub use read::*;
+pub use rebuild::*;
+pub use repair::*;
+pub use rows::*;
+pub use shape::*;
+pub use table::*;

@@ -6,14 +6,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::{fs, io};
 
-use super::columns::{memory, quantity};
-use super::jsonl;
-use super::rows::{
-    Ledger, OtherWords, ReadOptions, Row, RowStatus, Segment, VerdictColumn, WORD_SHOWN, assume_direction, classify,
-    failure, says_wrong, value,
+use super::{
+    Ledger, LedgerForm, OtherWords, ReadOptions, Row, RowStatus, Segment, Shape, TableLine, TableLines, VerdictColumn,
+    WORD_SHOWN, assume_direction, classify, decode, failure, jsonl, memory, quantity, says_wrong, value,
 };
-use super::shape::Shape;
-use super::table::{LedgerForm, TableLine, TableLines, decode};
 use crate::domain::ErrorKind::{CannotStart, Usage};
 use crate::domain::{Area, Direction, Finding, UserError, bytes_text, count_of, cut, refuse, shell_word};
 use crate::fs::read_at_most;

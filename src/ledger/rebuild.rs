@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::columns::number;
-use super::rows::classify;
-use super::shape::{Entry, RowFormat};
+use super::{Entry, RowFormat, classify, number};
 
 /// The differences between a ledger and the experiments that should be in it. Lines count from 1, experiments from 0 in their
 /// given order.

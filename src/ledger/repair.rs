@@ -7,9 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use super::file::{LARGEST, LedgerError, LedgerFile, has_content};
-use super::rebuild::{LedgerDifferences, Rebuild};
-use super::shape::{Entry, RowFormat};
+use super::{Entry, LARGEST, LedgerDifferences, LedgerError, LedgerFile, Rebuild, RowFormat, has_content};
 use crate::domain::{CommitId, LedgerDialect, Record};
 use crate::fs::{FileError, FileStamp, copy_beside, free_beside, if_exists, read_at_most, replace_through};
 

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};
 
-use super::columns::{is_nothing, is_scaled, quantity};
-use super::table::LedgerForm;
+use super::{LedgerForm, is_nothing, is_scaled, quantity};
 use crate::domain::{Direction, FailureClass, LedgerDialect, Number, Outcome, Unit, count_of, cut, plain_name};
 
 /// Maximum number of distinct words to report that are not verdicts.

@@ -8,9 +8,7 @@ use super::columns::{
     CHECKS, ColumnPositions, DIRECTION, NAME, STATUS, SWEPT, VALUE, is_nothing, is_scaled, is_weak, is_without_unit,
     memory, memory_unit, metric_assumed, named, number, quantity, verdict,
 };
-use super::rows::{RowStatus, VerdictColumn, classify};
-use super::table;
-use super::table::{Cells, LedgerForm, TableLine, TableLines};
+use super::{Cells, LedgerForm, RowStatus, TableLine, TableLines, VerdictColumn, classify, table};
 use crate::domain::{
     CommitId, DialectFormat, Direction, FailureClass, LedgerDialect, Number, Outcome, Record, Unit, one_line,
     plain_name,

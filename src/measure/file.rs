@@ -5,8 +5,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
-use super::mentions::MetricMention;
-use super::number::whole;
+use super::{MetricMention, whole};
 use crate::domain::{Unit, few};
 
 /// Fields that hold the name of a number whose value is in a field of its own.

@@ -13,10 +13,11 @@ mod scanner;
 mod summary;
 mod verdict;
 
-pub use clean::PlainText;
-pub(crate) use file::quote_constants;
-pub use file::{MetricFileError, metric_file, place_of};
-pub use mentions::MetricMention;
-pub use scanner::{LogSummary, Scanner};
-pub use summary::{last_lines, plain_text, summary_number};
-pub use verdict::{EXCERPT_LINES, RunEnd, judge, partial};
+pub use clean::*;
+pub use file::*;
+pub use mentions::*;
+use name::*;
+use number::*;
+pub use scanner::*;
+pub use summary::*;
+pub use verdict::*;

@@ -5,9 +5,7 @@ use std::ops::Range;
 use memchr::{memchr2, memrchr2};
 use serde::{Deserialize, Serialize};
 
-use super::clean::{Cleaner, Decoder};
-use super::mentions::{Mentions, MetricMention};
-use super::summary::{KEPT, last_lines_of, pairs, plain_text, shown};
+use super::{Cleaner, Decoder, KEPT, Mentions, MetricMention, last_lines_of, pairs, plain_text, shown};
 use crate::domain::{Composite, MetricSpec, Number, PartOf, UserError};
 
 /// Bytes of a log to search at a time.

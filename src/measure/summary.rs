@@ -4,10 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::clean::{Cleaner, Decoder};
-use super::mentions::is_elsewhere;
-use super::name::is_marker;
-use super::number::{Value, value_at, whole};
+use super::{Cleaner, Decoder, Value, is_elsewhere, is_marker, value_at, whole};
 use crate::domain::{FailureClass, Number, WordList, word_list};
 
 /// Number of bytes to keep from the end of a log.

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::grid::{Align, Grid, text};
-use super::status::SessionStatus;
+use super::{Align, Grid, SessionStatus, text};
 use crate::domain::{ExperimentId, Phase, StopWhen, clock_time, experiment_name, moment_text, one_line, percent_text};
 use crate::rules::{Activity, AttemptStatus, LaneStatus, LanesStatus, MAX_FRESH, Trial, listed};
 

@@ -7,12 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::axes::{ArtifactData, Sources};
-use super::chart::Series;
-use super::experiments::{described, with};
-use super::render::value;
-use super::sections::VerifiedSection;
-use super::spending::Cost;
+use super::{ArtifactData, Cost, Series, Sources, VerifiedSection, described, value, with};
 use crate::domain::{
     AgentCall, CommitId, Composite, Contract, DiffStat, Direction, ExperimentId, Note, Outcome, Record, Review,
     RunRole, Spent, Tokens, WallKind, span_text,

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::analysis::{Details, Report};
-use super::chart::{Mark, Panel};
-use super::grid::{Align, Grid, text};
-use super::sections::Section;
+use super::{Align, Details, Grid, Mark, Panel, Report, Section, text};
 use crate::domain::{Axis, COMPOSITE, Composite, Contract, ExperimentId, Form, Number, Outcome, Record, count_of};
 use crate::rules;
 use crate::rules::{

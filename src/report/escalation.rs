@@ -4,11 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::analysis::Report;
-use super::chart::Glyphs;
-use super::grid::Format;
-use super::render::{fact, render_report};
-use super::status::SessionStatus;
+use super::{Format, Glyphs, Report, SessionStatus, fact, render_report};
 use crate::domain::{
     Clock, Escalation, ExperimentId, Idea, IdeaState, Tag, ToldStep, TriedDirection, Trouble, count_of, cut,
     exact_time, experiment_name, one_line, shell_word, two_digits,

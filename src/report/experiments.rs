@@ -6,11 +6,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::axes::{artifact_name, axes_sentence, forms_sentence};
 use super::grid::Align::{Below, Left, Right, Text};
-use super::grid::{Align, Grid, text};
-use super::render::signed_gain;
-use super::spending::tokens_sentence;
+use super::{Align, Grid, artifact_name, axes_sentence, forms_sentence, signed_gain, text, tokens_sentence};
 use crate::domain::{
     Clock, Composite, ExperimentId, FORMAT_VERSION, GuardRun, Note, Number, Record, Replay, ReviewVerdict, Run, Unit,
     bytes_text, exact_time, experiment_name, money_text, nearest, one_line,

@@ -5,11 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::analysis::{Details, Report, Times};
-use super::axes::{ArtifactData, AxisCourse, Sources};
-use super::grid::{Align, Grid, text};
-use super::render::signed_gain;
-use super::spending::Cost;
+use super::{Align, ArtifactData, AxisCourse, Cost, Details, Grid, Report, Sources, Times, signed_gain, text};
 use crate::domain::{
     Area, CommitId, Direction, EnvironmentChange, ExperimentId, FORMAT_VERSION, FailureClass, Finding, Note, Number,
     Record, Tokens, VerifiedPair, exact_time,

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::grid::{Align, Format, Grid, text};
-use super::text::{safe_line, wrap};
+use super::{Align, Format, Grid, safe_line, text, wrap};
 use crate::domain::{
     Axis, Clock, Composite, FORMAT_VERSION, Finding, Form, Idea, Message, Rating, Severity, Tag, count_of, exact_time,
 };

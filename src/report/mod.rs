@@ -20,27 +20,20 @@ mod status;
 mod text;
 mod watch;
 
-pub use analysis::Report;
-pub use axes::ArtifactData;
-pub use chart::{
-    ChartStyle, Edge, Glyphs, Limits, Mark, MarkKind, Overlaid, Panel, PngError, Series, Step, chart_png, chart_svg,
-    chart_text, overlay_svg,
-};
-pub use escalation::{checkpoint_text, escalation_text, flag_text};
-pub use experiments::{Column, ColumnError, compared_grid, compared_json, experiments_grid, record_grid};
-pub use exported::{
-    exported_grid, imported_grid, ledger_doubts, ledger_grid, ledger_json, record_json, records_json, select_rows,
-};
-pub use grid::{Align, Format, Grid};
-pub use html::{
-    Detail, Excerpt, LivePart, LiveSession, PageRoom, html_report, html_sessions, live_course, live_experiment,
-    live_now, live_page, live_policy,
-};
-pub use lists::{
-    findings_grid, findings_json, findings_text, ideas_grid, ratings_grid, render_weights, weights_json, words_grid,
-};
-pub use render::{render_report, report_grid};
-pub use sessions::{Sessions, overlaid, overlay_title, render_sessions};
-pub use status::{SessionStatus, render_all_status, render_status};
-pub use text::{columns, fit, in_ascii, wrap};
-pub use watch::{Scene, Screen, Scroll, draw};
+use activity::*;
+pub use analysis::*;
+pub use axes::*;
+pub use chart::*;
+pub use escalation::*;
+pub use experiments::*;
+pub use exported::*;
+pub use grid::*;
+pub use html::*;
+pub use lists::*;
+pub use render::*;
+use sections::*;
+pub use sessions::*;
+use spending::*;
+pub use status::*;
+pub use text::*;
+pub use watch::*;

@@ -5,12 +5,10 @@ use std::fmt::Write;
 
 use anstyle::Style;
 
-use super::analysis::{Report, Times};
-use super::chart::{Glyphs, chart_text};
-use super::grid::{Align, Format, Grid, escape_markdown, text};
-use super::sections::{Section, sections};
-use super::spending::cost_sentence;
-use super::text::wrap;
+use super::{
+    Align, Format, Glyphs, Grid, Report, Section, Times, chart_text, cost_sentence, escape_markdown, sections, text,
+    wrap,
+};
 use crate::domain::{
     Clock, Direction, Number, count_of, cut, json_text, one_line, percent_text, span_text, two_digits,
 };

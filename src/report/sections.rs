@@ -6,14 +6,10 @@ use std::collections::BTreeSet;
 use anstyle::Style;
 use jiff::Timestamp;
 
-use super::analysis::Report;
-use super::axes::{Sources, artifact_section, axes_section};
-use super::experiments::confounds_text;
-use super::grid::{Align, Grid, escape_markdown, text};
-use super::render::{
-    commit, directions_section, expected_section, files_section, never_helped_section, signed, signed_gain, value,
+use super::{
+    Align, Grid, Report, Sources, artifact_section, axes_section, commit, confounds_text, directions_section,
+    escape_markdown, expected_section, files_section, never_helped_section, signed, signed_gain, text, value, wrap,
 };
-use super::text::wrap;
 use crate::domain::{
     ExperimentId, FailureClass, Number, VerifiedPair, WordList, count_of, exact_time, experiment_name,
     experiment_names, one_line, percent_text, span_text, two_digits, word_list,

@@ -5,13 +5,9 @@ use std::fmt::Write;
 use anstyle::Style;
 use serde::Serialize;
 
-use super::analysis::{Report, Times};
-use super::chart::{Overlaid, Series};
-use super::grid::{Align, Format, Grid, escape_markdown, text};
-use super::render::{describe, value};
 use super::sections::across_texts;
 use super::spending::cost_sentence;
-use super::text::wrap;
+use super::{Align, Format, Grid, Overlaid, Report, Series, Times, describe, escape_markdown, text, value, wrap};
 use crate::domain::{FORMAT_VERSION, Number, json_text, one_line, percent_text, span_text, two_digits};
 use crate::rules::{Point, format_gain};
 
@@ -36,7 +32,7 @@ pub fn render_sessions(reports: &[&Report], format: Format, width: Option<u16>) 
         Format::Csv => rows(reports).to_csv(),
         Format::Md => {
             let mut text =
-                format!("# {}\n\n{}", escape_markdown(&overlay_title(reports)), columns(reports).to_markdown());
+                format!("# {}\n\n{}", escape_markdown(&overlay_title(reports)), sides_grid(reports).to_markdown());
             for (place, (line, below)) in remarks(reports).iter().enumerate() {
                 let gap = if place == 0 { "\n" } else { "" };
                 let _ = writeln!(text, "{gap}- {}", escape_markdown(line));
@@ -47,7 +43,7 @@ pub fn render_sessions(reports: &[&Report], format: Format, width: Option<u16>) 
         Format::Table => {
             let bold = Style::new().bold();
             let mut text = wrap(&format!("{bold}{}{bold:#}", overlay_title(reports)), 2, width) + "\n";
-            text += &columns(reports).to_lines(width);
+            text += &sides_grid(reports).to_lines(width);
             for (place, (line, below)) in remarks(reports).iter().enumerate() {
                 text += if place == 0 { "\n" } else { "" };
                 text += &wrap(line, 2, width);
@@ -111,7 +107,7 @@ fn name(report: &Report) -> String {
 }
 
 /// The facts of each session, a row for each fact that one of them has.
-pub(super) fn columns(reports: &[&Report]) -> Grid {
+pub(super) fn sides_grid(reports: &[&Report]) -> Grid {
     let names = reports.iter().map(|report| (name(report), Align::Text));
     let mut grid = Grid::new(std::iter::once((String::new(), Align::Left)).chain(names));
     for (fact, of) in FACTS {

@@ -8,12 +8,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::activity::{lanes_grid, slots_and_seats};
-use super::analysis::Report;
-use super::axes::{ArtifactData, Sources};
-use super::grid::{Align, Format, Grid, text};
-use super::render::{commit, counts_sentence, describe, fact, outcome};
-use super::spending::cost_sentence;
+use super::{
+    Align, ArtifactData, Format, Grid, Report, Sources, commit, cost_sentence, counts_sentence, describe, fact,
+    lanes_grid, outcome, slots_and_seats, text,
+};
 use crate::domain::{
     Contract, Direction, Escalation, FORMAT_VERSION, Record, Spent, StopWhen, Tag, clock_time, count_of, duration_text,
     exact_time, json_text, one_line, shell_word, time_of_day_text,

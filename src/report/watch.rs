@@ -3,13 +3,9 @@
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 
-use super::analysis::Report;
-use super::chart::{Glyphs, draw_chart};
-use super::experiments::number;
-use super::grid::{Align, Grid};
-use super::render::counts_sentence;
-use super::status::SessionStatus;
-use super::text::{columns, fit, safe_code, safe_line};
+use super::{
+    Align, Glyphs, Grid, Report, SessionStatus, columns, counts_sentence, draw_chart, fit, number, safe_code, safe_line,
+};
 use crate::domain::{ExperimentId, GpuLoad, Number, Record, clock_time, experiment_name};
 use crate::rules::{AttemptStatus, CountedOutcome, History, format_gain};
 

@@ -10,11 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::StateError;
-use super::copies::files_below;
-use super::json::{PROGRESS, read_json, write_json};
-use super::logs::EVENT_LOGS;
-use super::memory::MEMORY_FILES;
+use super::{EVENT_LOGS, MEMORY_FILES, PROGRESS, StateError, files_below, read_json, write_json};
 use crate::domain::{Contract, ExperimentId, Tag};
 use crate::fs::{
     GLANCE, OWN_FOLDER, create_folder, failed, is_irregular, lock_within, move_away, move_no_folder_away, open_regular,

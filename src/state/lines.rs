@@ -10,8 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::StateError;
-use super::json::check_version;
+use super::{StateError, check_version};
 use crate::fs::{
     append, append_line, copy_beside, create_folder, failed, folder_of, if_exists, move_away, move_irregular_away,
     open_locked, read_at_most, read_tail, write_atomic,

@@ -10,10 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::folder::SESSIONS_FOLDER;
-use super::json::write_json;
-use super::lines::RepairedLines;
-use super::{StateError, lines};
+use super::{RepairedLines, SESSIONS_FOLDER, StateError, lines, write_json};
 use crate::domain::{ExperimentId, FORMAT_VERSION, Idea, IdeaState, NewIdea, Outcome, Record, Stall};
 use crate::rules::{idea_key, same_direction};
 

@@ -13,8 +13,7 @@ use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::json::{read_json, write_json};
-use super::{StateError, lines};
+use super::{StateError, lines, read_json, write_json};
 use crate::domain::{CommitId, FORMAT_VERSION, Rating, Resident, Tag};
 use crate::fs::{create_folder, failed, if_exists, open_regular};
 use crate::rules::{AxisValues, GuardianAction, Likeness, PatrolMemory, is_beat_missing};
@@ -133,7 +132,7 @@ impl GuardianFiles {
     /// All lines about the session, in order; empty ones where a line cannot be parsed, so that the count stays right.
     pub fn lines(&self) -> Result<Vec<Option<GuardianLine>>, StateError> {
         let text = lines::content(&self.lines_path())?;
-        Ok(lines::lines(&text).map(|line| serde_json::from_slice(line).ok()).collect())
+        Ok(lines(&text).map(|line| serde_json::from_slice(line).ok()).collect())
     }
 
     fn lines_path(&self) -> PathBuf {
@@ -331,7 +330,7 @@ impl RatedLine {
 pub fn read_ratings() -> Result<Vec<RatedLine>, StateError> {
     let Some(path) = user_folder().map(|folder| folder.join(FILE)) else { return Ok(Vec::new()) };
     let mut ratings: Vec<RatedLine> = Vec::new();
-    for line in lines::lines(&lines::content(&path)?) {
+    for line in lines(&lines::content(&path)?) {
         let Ok(line) = serde_json::from_slice::<RatedLine>(line) else { continue };
         if Rating::value(&line.rating.value.to_string()).is_ok() {
             ratings.retain(|known| !known.is_of(&line.tag, &line.start));

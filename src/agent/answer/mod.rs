@@ -10,4 +10,4 @@ mod gemini;
 mod opencode;
 mod reader;
 
-pub use reader::{Answer, Progress, read_answer};
+pub use reader::*;

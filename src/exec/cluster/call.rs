@@ -15,14 +15,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::super::Job;
-use super::super::environment::{boot_id, host_name};
-use super::super::job::MARKER;
-use super::super::running::kill_marked;
-use super::super::shim::shell;
-use super::super::ticks::runtime;
-use crate::crash;
 use crate::domain::Cluster;
-use crate::unix;
+use crate::exec::{MARKER, boot_id, host_name, kill_marked, runtime, shell};
+use crate::{crash, unix};
 
 /// Time limit of a command.
 const LIMIT: Duration = Duration::from_secs(30);

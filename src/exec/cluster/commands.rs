@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{NoAnswer, Submission, TOKENS, call};
-use super::queue::JobReport;
+use super::{JobReport, NoAnswer, Submission, TOKENS, call};
 use crate::domain::{EngineCommands, FORMAT_VERSION};
 use crate::rules::{EngineWord, JobState};
 

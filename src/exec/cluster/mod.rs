@@ -11,6 +11,6 @@ mod queue;
 mod queued_job;
 mod slurm;
 
-pub use call::Ticket;
-pub(super) use queue::Queue;
-pub(super) use queued_job::{QueuedJob, cancel};
+pub use call::*;
+pub(super) use queue::*;
+pub(super) use queued_job::*;

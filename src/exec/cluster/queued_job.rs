@@ -8,15 +8,12 @@ use std::{fs, io};
 use jiff::Timestamp;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use super::super::job::JobFiles;
-use super::super::ticks::next_tick;
 use super::super::{ExecError, Exit, Job, Started};
-use super::Ticket;
-use super::call::{Submission, shim_command};
 use super::commands::NamedJob;
-use super::queue::{PollResult, Queue, cancel_jobs, logs, note};
+use super::{PollResult, Submission, cancel_jobs, logs, note, shim_command};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
+use crate::exec::{JobFiles, Queue, Ticket, next_tick};
 use crate::fs::{is_shared, read_at_most};
 use crate::measure::last_lines;
 use crate::rules::{CACHED, Fate, JOB_START, KnownJob, LossCause, NOT_CACHED, WrittenExit, fate};

@@ -5,8 +5,7 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::call::{NoAnswer, Submission, TOKENS, call};
-use super::queue::JobReport;
+use super::{JobReport, NoAnswer, Submission, TOKENS, call};
 use crate::domain::shell_word;
 use crate::rules::{EngineWord, JobState, slurm_limit};
 

@@ -9,10 +9,9 @@ use std::time::Instant;
 use gix::ObjectId;
 use gix::objs::{CommitRefIter, Data, FindExt, Kind, TreeRefIter};
 
-use super::store::{Objects, read_of_store};
+use super::read_of_store;
 use crate::domain::{CommitId, with_causes};
-use crate::git::error::During;
-use crate::git::path::object_id;
+use crate::git::{During, Objects, object_id};
 
 /// The largest file that is read, in bytes: it is held in memory.
 const LARGEST: u64 = 256 << 20;

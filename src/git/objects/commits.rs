@@ -14,14 +14,12 @@ use gix::objs::TreeRefIter;
 use gix::objs::tree::{Editor, EntryMode};
 use gix::traverse::tree::Recorder as Files;
 
-use super::diff::print;
-use super::diff::{ChangeKind, ChangedPath, Diff, EntryKind, TreeChange, Version};
-use super::merge::{Merged, MergedTree, merge};
-use super::store::Objects;
+use super::{merge, print};
 use crate::domain::CommitId;
-use crate::git::error::{During, GitError, Result};
-use crate::git::path::{commit_id, object_id, to_git, to_path};
-use crate::git::programs::Program;
+use crate::git::{
+    ChangeKind, ChangedPath, Diff, During, EntryKind, GitError, Merged, MergedTree, Objects, Program, Result,
+    TreeChange, Version, commit_id, object_id, to_git, to_path,
+};
 
 /// A header of a commit besides git's own.
 #[derive(Debug, Clone, Copy)]

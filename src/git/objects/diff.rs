@@ -13,8 +13,7 @@ use gix::index::entry::Mode;
 use gix::objs::tree::EntryMode;
 
 use crate::domain::DiffStat;
-use crate::git::error::{During, Result};
-use crate::git::path::{quote, to_path};
+use crate::git::{During, Result, quote, to_path};
 
 /// In how many bytes at its start a file must hold a NUL to be binary; git's buffer_is_binary().
 const BINARY_PROBE: usize = 8000;

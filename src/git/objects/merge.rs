@@ -27,10 +27,7 @@ use gix::worktree::stack::state::Attributes;
 use gix::worktree::stack::state::attributes::Source;
 use gix::worktree::{Stack, stack};
 
-use super::diff::Version;
-use super::store::Objects;
-use crate::git::error::{During, Result};
-use crate::git::path::to_path;
+use crate::git::{During, Objects, Result, Version, to_path};
 
 const WHAT: &str = "merging";
 

@@ -7,12 +7,9 @@ mod merge;
 mod store;
 mod tags;
 
-pub use check::{Checked, ObjectChecker};
-pub(in crate::git) use commits::identity;
-pub use commits::{Header, Stored};
-pub use diff::{ChangeKind, ChangedPath, Diff, EntryKind};
-pub(in crate::git) use diff::{TreeChange, Version};
-pub use merge::{Merged, MergedTree};
-pub use store::Objects;
-pub(in crate::git) use store::{read_of_repository, with_gc_retry};
-pub use tags::TagObject;
+pub use check::*;
+pub use commits::*;
+pub use diff::*;
+pub use merge::*;
+pub use store::*;
+pub use tags::*;

@@ -29,11 +29,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::fs::{Unsynced, read_regular};
-use crate::git::error::{At, During, Result};
-use crate::git::path::parse_id;
-use crate::git::programs::Programs;
-use crate::git::sync;
-use crate::git::sync::Syncs;
+use crate::git::{At, During, Programs, Result, Syncs, parse_id, sync};
 
 /// The most tries of a write, and the pause between two.
 const TRIES: u32 = 5;

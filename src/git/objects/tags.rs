@@ -22,14 +22,11 @@ use gix::objs::{FindExt, Kind, TagRef, WriteTo};
 use gix::odb::Handle;
 use gix::odb::pack::data::entry::Header;
 
-use super::commits::{identity, with_line_end};
-use super::store::{Objects, read_of_store};
+use super::{read_of_store, with_line_end};
 use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::{GLANCE, if_exists, lock_within, read_at_most};
-use crate::git::error::{At, During, Result};
-use crate::git::path::{commit_id, object_id, parse_id};
-use crate::git::sync;
+use crate::git::{At, During, Objects, Result, commit_id, identity, object_id, parse_id, sync};
 
 const WRITING: &str = "writing a record";
 

@@ -16,11 +16,8 @@ use gix::ObjectId;
 use gix::bstr::{BStr, ByteSlice};
 use gix::refs::FullNameRef;
 
-use super::head::HeadTarget;
-use super::store::Refs;
 use crate::fs::{absent, free_name, if_exists, lock_within, open_regular, read_regular};
-use crate::git::error::{At, During, GitError, Result};
-use crate::git::sync::{LockOwner, lock_path, replace_file};
+use crate::git::{At, During, GitError, HeadTarget, LockOwner, Refs, Result, lock_path, replace_file};
 
 /// A ref whose file names nothing, as a power cut leaves it, or a branch whose commit was pruned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,7 +178,7 @@ fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 /// The file that names the locks, in the git folder of the working tree.
-pub(in crate::git) const NAME: &str = "autoresearch-refs";
+pub(in crate::git) const REF_LOCKS: &str = "autoresearch-refs";
 
 /// Longest wait for another process that moves refs.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -195,7 +192,7 @@ pub(in crate::git) struct RefGuard {
 impl RefGuard {
     /// Removes locks that a killed process left behind, and names those that are going to be made.
     pub(in crate::git) fn begin(git_dir: &Path, locks: &[PathBuf]) -> Result<RefGuard> {
-        let path = git_dir.join(NAME);
+        let path = git_dir.join(REF_LOCKS);
         let mut file =
             File::options().read(true).write(true).create(true).truncate(false).open(&path).at("opening", &path)?;
         if !lock_within(&file, PATIENCE).at("locking", &path)? {
@@ -211,7 +208,7 @@ impl RefGuard {
 
     /// Removes locks that a killed process left behind.
     pub(in crate::git) fn clear_abandoned(git_dir: &Path) -> Result<()> {
-        if git_dir.join(NAME).exists() {
+        if git_dir.join(REF_LOCKS).exists() {
             RefGuard::begin(git_dir, &[])?;
         }
         Ok(())
@@ -219,7 +216,7 @@ impl RefGuard {
 
     /// The locks that are named, with whether their maker is alive. Changes nothing.
     pub(in crate::git) fn named(git_dir: &Path) -> Result<Vec<(PathBuf, LockOwner)>> {
-        let path = git_dir.join(NAME);
+        let path = git_dir.join(REF_LOCKS);
         let Some(mut file) = if_exists(open_regular(&path)).at("reading", &path)? else { return Ok(Vec::new()) };
         let owner = if file.try_lock_shared().is_ok() { LockOwner::Dead } else { LockOwner::Alive };
         Ok(read_names(&mut file).at("reading", &path)?.into_iter().map(|lock| (lock, owner)).collect())
@@ -260,13 +257,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let lock = dir.path().join("left.lock");
         fs::write(&lock, "").unwrap();
-        fs::write(dir.path().join(NAME), [lock.as_os_str().as_bytes(), b"\0"].concat()).unwrap();
-        if let Err(error) = File::options().write(true).open(dir.path().join(NAME)).unwrap().set_len(1 << 40) {
+        fs::write(dir.path().join(REF_LOCKS), [lock.as_os_str().as_bytes(), b"\0"].concat()).unwrap();
+        if let Err(error) = File::options().write(true).open(dir.path().join(REF_LOCKS)).unwrap().set_len(1 << 40) {
             eprintln!("skipped: no sparse file of a terabyte: {error}");
             return;
         }
         drop(RefGuard::begin(dir.path(), &[]).unwrap());
         assert!(!lock.exists());
-        assert_eq!(fs::metadata(dir.path().join(NAME)).unwrap().len(), 0);
+        assert_eq!(fs::metadata(dir.path().join(REF_LOCKS)).unwrap().len(), 0);
     }
 }

@@ -6,13 +6,10 @@ use std::path::{Path, PathBuf};
 use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
 use gix::refs::{FullName, Target};
 
-use super::store::{Refs, full_name};
 use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::read_at_most;
-use crate::git::error::{During, Result};
-use crate::git::objects::read_of_repository;
-use crate::git::path::{commit_id, object_id};
+use crate::git::{During, Refs, Result, commit_id, full_name, object_id, read_of_repository};
 
 /// Size limit of the log of `HEAD`, in bytes. A larger one is not read.
 const LARGEST_LOG: u64 = 64 << 20;

@@ -9,13 +9,11 @@ use gix::lock::Marker;
 use gix::lock::acquire::Fail;
 use gix::refs::{FullName, Target};
 
-use super::damage::RefGuard;
-use super::store::{LOCK_WAIT, PAUSE, Refs, TRIES};
+use super::{LOCK_WAIT, PAUSE, TRIES};
 use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::{FileStamp, if_exists, read_regular};
-use crate::git::error::{At, During, GitError, Result};
-use crate::git::sync::{self, lock_path, replace_file};
+use crate::git::{At, During, GitError, RefGuard, Refs, Result, lock_path, replace_file, sync};
 
 /// The first line of packed refs in which each annotated tag is followed by the object that it is on, as git writes it.
 const HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";

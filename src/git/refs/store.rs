@@ -16,15 +16,14 @@ use gix::note::plumbing::State;
 use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
 use gix::refs::{FullName, Target};
 
-use super::damage::RefGuard;
-use super::listing::PackedTag;
+use super::PackedTag;
 use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::{Unsynced, absent};
-use crate::git::error::{At, During, GitError, Result};
-use crate::git::objects::{Objects, TagObject, identity, read_of_repository, with_gc_retry};
-use crate::git::path::{commit_id, object_id, parse_id};
-use crate::git::sync::{self, Syncs, lock_path};
+use crate::git::{
+    At, During, GitError, Objects, RefGuard, Result, Syncs, TagObject, commit_id, identity, lock_path, object_id,
+    parse_id, read_of_repository, sync, with_gc_retry,
+};
 
 /// Checks a full ref name.
 pub(in crate::git) fn full_name(name: &str) -> Result<FullName> {

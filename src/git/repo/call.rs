@@ -23,12 +23,10 @@ use tempfile::{Builder, TempDir};
 
 use crate::domain::CommitId;
 use crate::fs::{if_exists, is_irregular, make_folder, move_away, read_at_most, read_regular, remove_all};
-use crate::git::error::{At, During, GitError, Result};
-use crate::git::objects::{identity, with_gc_retry};
-use crate::git::path::{object_id, quote, to_git, to_path};
-use crate::git::programs::{self, Cut, GitProgram, Program, shell_line};
-use crate::git::refs::{CopiedRefs, HeadTarget, committed_in};
-use crate::git::repo::Repo;
+use crate::git::{
+    At, CopiedRefs, Cut, During, GitError, GitProgram, HeadTarget, Program, Repo, Result, committed_in, identity,
+    object_id, programs, quote, shell_line, to_git, to_path, with_gc_retry,
+};
 
 /// The largest file beside the objects that is copied or read, in bytes.
 const LARGEST: u64 = 64 << 20;

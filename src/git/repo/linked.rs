@@ -12,14 +12,10 @@ use gix::bstr::ByteSlice;
 use gix::progress::Discard;
 use gix::worktree::{add, remove};
 
-use super::open::Repo;
 use crate::domain::CommitId;
 use crate::fs::{absent, make_all_writable, make_folder, make_writable, move_away, move_no_folder_away, read_at_most};
-use crate::git::error::{At, During, GitError, Result};
 use crate::git::path::{object_id, to_path};
-use crate::git::programs::Program;
-use crate::git::refs::{Head, HeadTarget, full_name, torn_head_at};
-use crate::git::sync;
+use crate::git::{At, During, GitError, Head, HeadTarget, Program, Repo, Result, full_name, sync, torn_head_at};
 
 /// The files of a linked working tree's own git folder by which git knows it.
 const OWN_FILES: [&str; 4] = ["HEAD", "commondir", "gitdir", "index"];

@@ -4,6 +4,6 @@ mod call;
 mod linked;
 mod open;
 
-pub use call::{CallCommits, CallGit};
-pub use linked::{KeptTree, LinkedEntry, Oddity, TreeState};
-pub use open::{LockFile, Operation, Repo};
+pub use call::*;
+pub use linked::*;
+pub use open::*;

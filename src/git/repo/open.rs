@@ -13,19 +13,12 @@ use gix::ObjectId;
 use gix::bstr::ByteSlice;
 use gix::refs::transaction::{PreviousValue, RefEdit};
 
-use super::linked::Oddity;
 use crate::domain::{CommitId, WordList, word_list};
 use crate::fs::{OWN_FOLDER, Unsynced, absent, if_exists, read_regular, remove_all};
-use crate::git::error::{At, During, GitError, Result};
-use crate::git::index::{Index, LeftLocks, owner, remove_left_behind};
-use crate::git::objects::{Objects, identity};
-use crate::git::path::{commit_id, object_id};
-use crate::git::programs::Programs;
-use crate::git::refs::{Head, HeadTarget, RefGuard, Refs, full_name};
-use crate::git::sync;
-use crate::git::sync::{LockOwner, Syncs, age, locked, replace_file};
-use crate::git::working_tree::{
-    FilterSettings, Untracked, WorkingTree, odd_git_files, refuse_encodings, refuse_odd_repository,
+use crate::git::{
+    At, During, FilterSettings, GitError, Head, HeadTarget, Index, LeftLocks, LockOwner, Objects, Oddity, Programs,
+    RefGuard, Refs, Result, Syncs, Untracked, WorkingTree, age, commit_id, full_name, identity, locked, object_id,
+    odd_git_files, owner, refuse_encodings, refuse_odd_repository, remove_left_behind, replace_file, sync,
 };
 
 /// An open repository with a working tree, and its parts.

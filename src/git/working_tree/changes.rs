@@ -10,18 +10,12 @@ use std::path::{Path, PathBuf};
 use gix::bstr::{BString, ByteSlice};
 use gix::index::entry::{Mode, Stage};
 
-use super::files::TreeFiles;
-use super::tree::WorkingTree;
-use super::tree::{odd_below, refuse};
-use super::untracked::{MissingFiles, Since, Untracked};
 use super::walk::{Scan, ignored, unknown, walk};
+use super::{Since, TreeFiles, odd_below, refuse};
 use crate::domain::CommitId;
 use crate::fs::{FileStamp, OWN_FOLDER, absent, remove_all};
-use crate::git::error::{At, Result};
-use crate::git::index::{Edits, Sides, Staged};
-use crate::git::objects::ChangeKind;
 use crate::git::path::{lstat, to_git, to_path};
-use crate::git::refs::Head;
+use crate::git::{At, ChangeKind, Edits, Head, MissingFiles, Result, Sides, Staged, Untracked, WorkingTree};
 
 /// The result of a walk over the working tree: tracked files that may differ from the index, and untracked files.
 /// Several steps can use it, as long as no process changes files in between.

@@ -18,15 +18,9 @@ use gix::objs::Kind;
 use gix::worktree::Stack;
 use gix::worktree::stack::state::attributes::Source;
 
-use super::pinned::PinnedFilters;
-use super::tree::WorkingTree;
 use crate::fs::{absent, in_writable_folder, read_regular};
-use crate::git::error::{At, During, GitError, Result};
-use crate::git::index::stat_of;
-use crate::git::objects::Version;
-use crate::git::path;
 use crate::git::path::{TEMPORARY, lstat, permissions, to_path};
-use crate::git::programs::{Call, Program};
+use crate::git::{At, Call, During, GitError, PinnedFilters, Program, Result, Version, WorkingTree, path, stat_of};
 
 /// The size in bytes up to which a file is read into memory and becomes part of a commit: 100 MiB, what GitHub accepts
 /// in a push.

@@ -15,15 +15,9 @@ use gix::worktree::Stack;
 use gix::worktree::stack::state::attributes::Source;
 use serde::{Deserialize, Serialize};
 
-use super::files::{ChosenFilters, OnDisk, TreeFiles, is_attributes, refuse_encoding_in};
-use super::snapshot::WhyLeftOut;
-use super::tree::WorkingTree;
-use super::walk::Scan;
+use super::{ChosenFilters, OnDisk, Scan, TreeFiles, is_attributes, refuse_encoding_in};
 use crate::domain::CommitId;
-use crate::git::error::{During, GitError, Result};
-use crate::git::index::Edits;
-use crate::git::path::{to_git, to_path};
-use crate::git::programs::Program;
+use crate::git::{During, Edits, GitError, Program, Result, WhyLeftOut, WorkingTree, to_git, to_path};
 
 /// The settings of a driver, in `filter.<driver>`.
 const OF_DRIVERS: [&str; 4] = ["clean", "smudge", "process", "required"];

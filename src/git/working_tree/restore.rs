@@ -9,19 +9,14 @@ use gix::bstr::{BString, ByteSlice};
 use gix::index::entry::{Mode, Stage, Stat};
 use gix::refs::transaction::{PreviousValue, RefEdit};
 
-use super::changes::WorktreeSnapshot;
-use super::files::{OnDisk, TreeFiles};
-use super::tree::WorkingTree;
-use super::untracked::{Since, Untracked};
-use super::walk::walk;
+use super::{OnDisk, Since, TreeFiles, walk};
 use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::{absent, in_writable_folder};
-use crate::git::error::{At, During, GitError, Result};
-use crate::git::index::{Edits, Staged};
-use crate::git::objects::{Header, TreeChange, Version};
-use crate::git::path::{commit_id, lstat, object_id, parse_id, to_git, to_path};
-use crate::git::refs::full_name;
+use crate::git::{
+    At, During, Edits, GitError, Header, Result, Staged, TreeChange, Untracked, Version, WorkingTree, WorktreeSnapshot,
+    commit_id, full_name, lstat, object_id, parse_id, to_git, to_path,
+};
 
 /// The most tries to save changes that continue while they are saved.
 const SAVES: u32 = 5;

@@ -7,18 +7,14 @@ use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice};
 use gix::index::entry::{Mode, Stat};
 
-use super::files::{MAX_FILE_SIZE, OnDisk, TreeFiles};
-use super::tree::WorkingTree;
-use super::untracked::{Since, Untracked};
-use super::walk::walk;
+use super::{MAX_FILE_SIZE, OnDisk, Since, TreeFiles, walk};
 use crate::crash;
 use crate::domain::{CommitId, DiffStat};
 use crate::fs::Unsynced;
-use crate::git::error::{During, GitError, Result};
-use crate::git::index::{Edits, Sides, Staged};
-use crate::git::objects::{ChangeKind, ChangedPath, EntryKind, TreeChange, Version};
-use crate::git::path::{commit_id, object_id, refused_part, to_git, to_path};
-use crate::git::sync;
+use crate::git::{
+    ChangeKind, ChangedPath, During, Edits, EntryKind, GitError, Result, Sides, Staged, TreeChange, Untracked, Version,
+    WorkingTree, commit_id, object_id, refused_part, sync, to_git, to_path,
+};
 
 /// A file that is too large to become part of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,14 +12,9 @@ use gix::bstr::{BStr, BString, ByteSlice};
 use gix::index::entry::Mode;
 use gix::worktree::stack::state::ignore::Source;
 
-use super::untracked::KeptFiles;
+use super::KeptFiles;
 use crate::fs::{FileStamp, OWN_FOLDER, is_irregular, read_at_most};
-use crate::git::error::{During, GitError, Result};
-use crate::git::index::{Index, Staged};
-use crate::git::objects::Objects;
-use crate::git::path::{to_git, to_path};
-use crate::git::programs::Programs;
-use crate::git::refs::{REF_LOCKS, Refs};
+use crate::git::{During, GitError, Index, Objects, Programs, REF_LOCKS, Refs, Result, Staged, to_git, to_path};
 
 const WHAT: &str = "looking for ignored files";
 

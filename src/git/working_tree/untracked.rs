@@ -16,9 +16,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::fs::absent;
-use crate::git::error::{At, During, Result};
-use crate::git::objects::Objects;
-use crate::git::path::{self, TEMPORARY};
+use crate::git::{At, During, Objects, Result, TEMPORARY, path};
 
 /// The size in bytes up to which the content of an untracked file is kept.
 const KEPT_SIZE: u64 = 1024 * 1024;

@@ -24,12 +24,9 @@ use gix::utils::str::precompose_bstr;
 use rustix::fs::{AtFlags, FileType, Mode as FileMode, OFlags, openat, statat};
 use rustix::io::Errno;
 
-use super::changes::InodeStamp;
-use super::tree::WorkingTree;
+use super::InodeStamp;
 use crate::fs::OWN_FOLDER;
-use crate::git::error::{At, During, GitError, Result};
-use crate::git::index::Staged;
-use crate::git::path::to_path;
+use crate::git::{At, During, GitError, Result, Staged, WorkingTree, to_path};
 
 /// The fewest tracked files for which another thread pays off: comparing them takes about a millisecond.
 const WORTH_A_THREAD: usize = 2000;

@@ -11,15 +11,12 @@ mod series;
 mod svg;
 mod text;
 
-pub use overlay::{Overlaid, overlay_svg};
-pub(super) use overlay::{overlay, overlay_key};
-pub use palette::ChartStyle;
-pub(super) use palette::key;
-pub use series::{Edge, Limits, Mark, MarkKind, Panel, Series, Step};
-pub use svg::{PngError, chart_png, chart_svg};
-pub(super) use svg::{picture, text_width};
-pub(super) use text::draw_chart;
-pub use text::{Glyphs, chart_text};
+pub use overlay::*;
+pub use palette::*;
+use panels::*;
+pub use series::*;
+pub use svg::*;
+pub use text::*;
 
 /// The colours of the sessions of a picture of several.
 #[cfg(test)]

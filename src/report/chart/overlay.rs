@@ -4,14 +4,12 @@
 use maud::{Markup, html};
 
 use super::axis::{Rectangle, Wish, place, ticks};
-use super::palette::{ChartStyle, Palette, key_picture};
-use super::series::{Limits, Mark, MarkKind, Series};
-use super::svg::{
-    Frame, LABEL_FONT, LABEL_HEIGHT, RIGHT, axes, document, fitted, hover, leader, look, margin, obstacles, pointer,
-    px, radii, sheet, staircase, text_width,
+use super::{
+    Frame, LABEL_FONT, LABEL_HEIGHT, Palette, RIGHT, axes, document, fitted, hover, key_picture, leader, look, margin,
+    obstacles, pointer, px, radii, sheet, staircase,
 };
 use crate::domain::{Direction, cut};
-use crate::report::text::safe_line;
+use crate::report::{ChartStyle, Limits, Mark, MarkKind, Series, safe_line, text_width};
 
 /// A session of a picture of several.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,10 +5,8 @@ use std::fmt::Write;
 use maud::{Markup, html};
 
 use super::axis::{Rectangle, whole_ticks};
-use super::palette::Palette;
-use super::series::{Limits, MarkKind, Panel, Series};
-use super::svg::{Frame, LABEL_FONT, LANE, fitted, level_line, px, shape, text_width};
-use crate::report::text::safe_line;
+use super::{Frame, LABEL_FONT, LANE, Palette, fitted, level_line, px, shape};
+use crate::report::{Limits, MarkKind, Panel, Series, safe_line, text_width};
 
 /// The most panels in a row; five or six panels form rows of three.
 const MOST_BESIDE: usize = 4;

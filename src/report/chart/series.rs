@@ -1,8 +1,7 @@
 //! The data of a chart: marks, the running best as a staircase, the limits of the picture, and the lines above it.
 
 use crate::domain::{Direction, Outcome, count_of, cut, one_line, percent_text};
-use crate::report::Report;
-use crate::report::analysis::Times;
+use crate::report::{Report, Times};
 use crate::rules::{CountedOutcome, Point};
 
 /// The least distance that the picture reaches beyond best and baseline, as a share of the distance between the two.

@@ -11,11 +11,9 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
 use super::axis::{PlacedLabel, Rectangle, Tick, Wish, place, ticks, whole_ticks};
-use super::palette::{ChartStyle, NUMBERLESS, OTHER_OPACITY, Palette, legend};
-use super::panels::{panels, panels_height};
-use super::series::{Edge, Limits, Mark, MarkKind, Series};
+use super::{NUMBERLESS, OTHER_OPACITY, Palette, legend, panels, panels_height};
 use crate::domain::cut;
-use crate::report::text::{columns, safe_line};
+use crate::report::{ChartStyle, Edge, Limits, Mark, MarkKind, Series, columns, safe_line};
 
 /// The size of the picture: the shape of the notebook's `progress.png`, which is 16 by 8 inches.
 pub(super) const WIDTH: f64 = 1200.0;

@@ -9,9 +9,8 @@ use ratatui::widgets::canvas::{Canvas, Context, Points};
 use ratatui::widgets::{Widget, canvas};
 
 use super::axis::{ticks, whole_ticks};
-use super::series::{Edge, Limits, MarkKind, Series, Step};
 use crate::domain::cut;
-use crate::report::text::ansi_text;
+use crate::report::{Edge, Limits, MarkKind, Series, Step, ansi_text};
 
 /// The fewest columns and lines that something can be seen in.
 const LEAST_WIDTH: usize = 24;

@@ -7,12 +7,7 @@ use strum::VariantArray;
 
 use crate::domain::{Composite, ExperimentId, Note, Record, bytes_text, clock_time, span_text};
 use crate::measure::plain_text;
-use crate::report::Report;
-use crate::report::analysis::Details;
-use crate::report::chart::text_width;
-use crate::report::experiments::record_grid;
-use crate::report::render::{commit, value};
-use crate::report::text::{safe_code, safe_line};
+use crate::report::{Details, Report, commit, record_grid, safe_code, safe_line, text_width, value};
 use crate::rules::{CountedOutcome, Point, RunOf};
 
 /// Something that a row says of an experiment.

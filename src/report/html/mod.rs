@@ -6,7 +6,5 @@
 mod experiments;
 mod page;
 
-pub use experiments::{Detail, Excerpt, PageRoom};
-pub use page::{
-    LivePart, LiveSession, html_report, html_sessions, live_course, live_experiment, live_now, live_page, live_policy,
-};
+pub use experiments::*;
+pub use page::*;

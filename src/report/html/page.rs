@@ -11,15 +11,12 @@ use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use super::experiments::{Detail, details, inside, shown, table, timeline};
+use super::{details, inside, shown, table, timeline};
 use crate::domain::{Clock, ExperimentId, Finding, Severity};
-use crate::report::activity::lanes_grid;
-use crate::report::chart::{ChartStyle, key, overlay, overlay_key, picture};
-use crate::report::render::facts;
-use crate::report::sections::{Section, sections};
-use crate::report::sessions::{columns, overlaid, overlay_title, remarks};
-use crate::report::text::safe_line;
-use crate::report::{Report, SessionStatus};
+use crate::report::{
+    ChartStyle, Detail, Report, Section, SessionStatus, facts, key, lanes_grid, overlaid, overlay, overlay_key,
+    overlay_title, picture, remarks, safe_line, sections, sides_grid,
+};
 
 pub(super) const STYLE: &str = include_str!("page.css");
 
@@ -63,7 +60,7 @@ fn common_course(reports: &[&Report]) -> Markup {
 
 /// The facts of several sessions, and what their best values say of one another.
 fn side_by_side(reports: &[&Report]) -> Markup {
-    let said = Section { grid: Some(columns(reports)), lines: remarks(reports), title: "side by side".to_owned() };
+    let said = Section { grid: Some(sides_grid(reports)), lines: remarks(reports), title: "side by side".to_owned() };
     html! { div.sides { (section(&said)) } }
 }
 

@@ -6,10 +6,8 @@ mod repro;
 mod stop;
 mod verify;
 
-pub use branches::{FinalizeTerms, Finalized, Import, Restored, commit_new_files};
-pub use demo::{create_demo, create_research_demo, demo_terms, probe, research_demo_terms};
-pub use repro::{Reproduced, Rerun, Rerunning};
-pub use stop::{
-    StatusWatcher, Stopped, StoppingBeside, ask_to_stop, end_run_only, inspect_all, inspect_sessions, note_stopped,
-};
-pub use verify::{Ablation, FreshNews, FreshTerms, VerifiedSide, ablate, verify};
+pub use branches::*;
+pub use demo::*;
+pub use repro::*;
+pub use stop::*;
+pub use verify::*;

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::facts::{Part, Patients, REPAIR, finding_of};
-use super::{host, ledger, refs, repository, state};
+use super::{Part, Patients, REPAIR, finding_of, host, ledger, refs, repository, state};
 use crate::agent::agent_terms;
 use crate::domain::{Area, Asked, Clock, Finding, Severity, Tag};
 use crate::git::{GitError, Repo};

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use strum::VariantArray;
 
-use super::facts::{Facts, finding_of};
-use super::job;
+use super::{Facts, finding_of, job};
 use crate::agent::{PRESETS, Preset, agent_terms};
 use crate::domain::{Area, Asked, Decide, Finding, LedgerDialect, Severity, UserError, bytes_text, shell_word};
 use crate::exec;

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::facts::{Patients, REPAIR};
-use super::repair::Repairs;
+use super::{Patients, REPAIR, Repairs};
 use crate::domain::{Area, ExperimentId, Finding, LedgerDialect, Record, count_of, one_line, with_causes};
 use crate::fs::folder_of;
 use crate::git::Repo;

@@ -14,6 +14,8 @@ mod repair;
 mod repository;
 mod state;
 
-pub use examine::{Examination, examine, examine_start};
-pub use job::examine_job;
-pub use repair::repair;
+pub use examine::*;
+use facts::*;
+pub use job::*;
+pub use repair::*;
+use state::*;

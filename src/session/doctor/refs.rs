@@ -5,9 +5,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::facts::{Facts, REPAIR, RecordRef, finding_of};
-use super::repair::{Repair, RepairableFinding};
-use super::repository;
+use super::{Facts, REPAIR, RecordRef, Repair, RepairableFinding, finding_of, repository};
 use crate::domain::{Area, CommitId, ExperimentId, Finding, Phase, Severity, Tag, experiment_name, with_causes};
 use crate::git::{BrokenRef, Head, Notes, Repo};
 use crate::rules::{Tip, UnrecordedTip};

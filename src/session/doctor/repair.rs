@@ -3,11 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::examine::{Examination, examine};
-use super::facts::{Facts, Part, Patients, REPAIR};
 use super::repository::in_the_way;
-use super::state::is_log;
-use super::{ledger, refs, repository, state};
+use super::{Examination, Facts, Part, Patients, REPAIR, examine, is_log, ledger, refs, repository, state};
 use crate::agent::task_spec;
 use crate::domain::{Asked, Clock, CommitId, Contract, ExperimentId, Finding, Tag, experiment_names};
 use crate::exec::{Job, may_be_held};

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::facts::{DECIDE_FIRST, Facts, REPAIR, RecordRef, finding_of};
-use super::repair::{Repair, RepairableFinding};
-use super::repository;
+use super::{DECIDE_FIRST, Facts, REPAIR, RecordRef, Repair, RepairableFinding, finding_of, repository};
 use crate::domain::{Area, Drift, ExperimentId, Finding, count_of, experiment_name, list, shell_word, with_causes};
 use crate::exec::{Executor, Exit, JobFiles, Started};
 use crate::fs::{move_command, read_regular};

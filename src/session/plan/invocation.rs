@@ -3,15 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use super::next_session::{
-    Next, Successor, UserCommits, adopted_elsewhere, checked_out_elsewhere, session_begun_here, way_home,
-};
-use super::placing::{
-    Placing, Surveyed, dirty_notice, layout_lines, layout_of, plain_links, refuse_in_the_way, refuse_lost,
-    refuse_own_tree, refuse_short_jobs, unfinished_beside,
-};
-use super::terms::{
-    Wanted, continue_contract, continued_notice, lines_passed_over, new_contract, settle_caps, with_axes,
+use super::{
+    Next, Placing, Successor, Surveyed, UserCommits, Wanted, adopted_elsewhere, checked_out_elsewhere,
+    continue_contract, continued_notice, dirty_notice, layout_lines, layout_of, lines_passed_over, new_contract,
+    plain_links, refuse_in_the_way, refuse_lost, refuse_own_tree, refuse_short_jobs, session_begun_here, settle_caps,
+    unfinished_beside, way_home, with_axes,
 };
 use crate::agent::{reports, tells_rounds};
 use crate::domain::{

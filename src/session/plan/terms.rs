@@ -5,8 +5,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::invocation::{Drive, Plan};
-use super::next_session::branch_in_the_way;
+use super::{Drive, Plan, branch_in_the_way};
 use crate::agent::{Preset, agent_terms, within_agent};
 use crate::domain::{
     Asked, Clock, Contract, Drift, Layout, LedgerDialect, MetricSource, MetricSpec, Tag, UserError, moment_text,

@@ -3,6 +3,5 @@
 mod session_view;
 mod status;
 
-pub(crate) use session_view::NOTES;
-pub use session_view::{SavedArtifacts, SessionView, rating};
-pub(crate) use status::StatusReader;
+pub use session_view::*;
+pub(crate) use status::*;

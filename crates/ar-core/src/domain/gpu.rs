@@ -5,8 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::json::as_text;
-use super::{bytes_text, few};
+use super::{as_text, bytes_text, few};
 
 /// A GPU, or one MIG instance of a GPU, which programs see as a GPU of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]

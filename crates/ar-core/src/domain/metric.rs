@@ -8,8 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::unit::{SCALES, shifted};
-use super::{Direction, Suffix, Unit, duration};
+use super::{Direction, SCALES, Suffix, Unit, duration, shifted};
 
 /// A finite number with its unit and the text from which it was read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,10 +7,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::text::ended_text;
 use super::{
     CommitId, ExperimentId, FORMAT_VERSION, Failure, MetricValue, Metrics, Number, Record, Run, Tag, Unit, WallKind,
-    count_of, experiment_name, two_digits,
+    count_of, ended_text, experiment_name, two_digits,
 };
 
 /// A rerun of the experiment to beat, in the same tree, before a change that had beaten it was kept.

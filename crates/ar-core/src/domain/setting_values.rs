@@ -9,8 +9,7 @@ use jiff::civil::Time;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumMessage, EnumString, VariantArray};
 
-use super::json::as_text;
-use super::{FORMAT_VERSION, Number, duration_text, seconds};
+use super::{FORMAT_VERSION, Number, as_text, duration_text, seconds};
 
 /// The untracked files of earlier runs that a run in the user's working tree finds.
 #[derive(

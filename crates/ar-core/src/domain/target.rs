@@ -5,9 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::json::as_text;
 use super::setting_values::{finite, positive, share};
-use super::{DEFAULT_FLOOR, Number, count_of};
+use super::{DEFAULT_FLOOR, Number, as_text, count_of};
 
 /// A value to compare numbers with: `0.95`, `95%`, `0.2s`. A bare one is in the unit of the number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use sha2::{Digest, Sha256};
 
-use super::conventions::files_named;
-use super::hazards::modules_behind;
 use crate::domain::{CommitId, Contract, Failure, FailureClass, Fingerprint, LOCK_FILES, Record, bytes_text, count_of};
-use crate::rules::history::History;
+use crate::rules::{History, files_named, modules_behind};
 
 /// Files in the repository's root that define the measurement, unless the scope names them: the evaluation of
 /// Karpathy's layout, the settings and the protocol.

@@ -11,10 +11,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::confirm::probability_below;
-use super::repeats::{Noise, mean};
+use super::{mean, probability_below};
 use crate::domain::{Direction, ExperimentId, MetricDrift, Record, RunRole};
-use crate::rules::history::History;
+use crate::rules::{History, Noise};
 
 /// The share of sessions without drift that may have a warning, however many reruns they have.
 const LEVEL: f64 = 0.05;

@@ -4,16 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::carried::Effect;
-use super::fresh::{is_confirmed, screen};
-use super::outcome::{Rivals, Verdict, decide, decide_by_simplicity, decide_by_threshold, describe_failure};
-use super::taint::OtherGpu;
+use super::screen;
 use crate::domain::{
     COMPOSITE, CommitId, Contract, DiffStat, Environment, ExperimentId, Failure, FailureClass, GpuOther, Limit,
     Metrics, Number, Outcome, Record, Run, RunResult, StopRule, Unit, WallKind,
 };
-use crate::rules::change::Disturbance;
-use crate::rules::history::{History, best_kept_of, best_of};
+use crate::rules::{
+    Disturbance, Effect, History, OtherGpu, Rivals, Verdict, best_kept_of, best_of, decide, decide_by_simplicity,
+    decide_by_threshold, describe_failure, is_confirmed,
+};
 
 /// The outcome of a run, or why there was none.
 #[derive(Debug, Clone, Default)]

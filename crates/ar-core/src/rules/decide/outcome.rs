@@ -1,13 +1,11 @@
 //! The outcome of a measured change: keep or discard by the comparison of two values, also of stale attempts and in a
 //! train, and when the agent is called again for it.
 
-use super::repeats::Noise;
-use super::trains::{Car, MergedChange, Tested};
 use crate::domain::{
     Contract, DiffStat, Direction, ExperimentId, Failure, FailureClass, MetricSpec, Number, Outcome, Run, Version,
     percent_text, span_text,
 };
-use crate::rules::history::LIMIT;
+use crate::rules::{Car, LIMIT, MergedChange, Noise, Tested};
 
 /// An outcome with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,12 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::confirm::{compare, quantile};
-use super::fresh::{samples, session_noise};
-use super::outcome::format_step;
+use super::{compare, quantile, samples};
 use crate::domain::{Direction, Failure, FailureClass, Number, Record, VerifiedPair, two_digits};
-use crate::rules::history::comparable::spread;
-use crate::rules::history::{History, OtherBaseline};
+use crate::rules::{History, OtherBaseline, format_step, session_noise, spread};
 
 /// After how many runs in a row that crash the best experiment is run again: as many attempts as it takes the ladder to pivot.
 pub const CRASHES_TO_CHECK: u32 = 5;

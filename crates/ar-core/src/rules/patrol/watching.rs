@@ -9,13 +9,12 @@ use std::time::Duration;
 use jiff::{Timestamp, Zoned};
 use serde::Serialize;
 
-use super::verdict::INTERVALS;
+use super::INTERVALS;
 use crate::domain::{
     Alert, AlertKind, Contract, Directive, EVENT_VERSION, Event, ExperimentId, Outcome, Phase, Record, ReviewVerdict,
     clock_time, count_of, experiment_name, moment_text_at, one_line,
 };
-use crate::rules::history::History;
-use crate::rules::recover::RunFound;
+use crate::rules::{History, RunFound};
 
 /// Observations of a session, made without touching it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,7 @@
 //! Commit messages for people who did not see the session.
 
-use super::warnings::listed;
 use crate::domain::{ExperimentId, MetricSource, MetricSpec, Record, Tag, one_line};
-use crate::rules::decide::{decide, format_step};
-use crate::rules::history::replaced;
+use crate::rules::{decide, format_step, listed, replaced};
 
 /// The commit message of a keep: its description, the metric before and after, and its record. The keep `replaced_by` has
 /// removed its change.

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::summary::KeptStep;
 use crate::domain::{Direction, ExperimentId, Layout, Number, Record};
-use crate::rules::history::{CountedOutcome, same_direction};
-use crate::rules::schedule::{RunOf, distinct_runs, gpu_hours, run_seconds};
+use crate::rules::{CountedOutcome, KeptStep, RunOf, distinct_runs, gpu_hours, run_seconds, same_direction};
 
 /// The results of the experiments that changed a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -6,10 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::domain::{Direction, ExperimentId, FailureClass, GuardRun, Layout, Number, Outcome, Record, Waits};
-use crate::rules::decide::relative_gain;
-use crate::rules::history::comparable::median;
-use crate::rules::history::{CountedOutcome, Spread};
-use crate::rules::schedule::{RunOf, distinct_runs, gpu_hours, run_seconds};
+use crate::rules::{CountedOutcome, RunOf, Spread, distinct_runs, gpu_hours, median, relative_gain, run_seconds};
 
 /// One experiment for the summary, from a session's record or a foreign ledger's row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -5,18 +5,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::doubts::{
-    crashes, doubted_numbers, jumps, never_repeated, outages, refusals, waiting_for_the_agent, within_spread,
-    without_wall,
-};
-use super::summary::{Point, Summary, TimeSplit};
 use crate::domain::{
     CommitId, Direction, EnvironmentChange, ExperimentId, Layout, Outcome, Record, ReviewVerdict, Spent, count_of, cut,
     experiment_name, shell_word,
 };
-use crate::rules::decide::DriftCheck;
-use crate::rules::history::{OtherBaseline, Spread};
-use crate::rules::{environment_changes, ignored_changes};
+use crate::rules::{
+    DriftCheck, OtherBaseline, Point, Spread, Summary, TimeSplit, crashes, doubted_numbers, environment_changes,
+    ignored_changes, jumps, never_repeated, outages, refusals, waiting_for_the_agent, within_spread, without_wall,
+};
 
 /// All warnings, those about values first.
 pub fn warnings(evidence: Evidence<'_>) -> Vec<Warning> {

@@ -9,8 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::domain::{Bound, Cadence, Contract, Record, StopReason, duration_text};
-use crate::rules::history::{CountedOutcome, History};
-use crate::rules::research::{NOVELTY, bring, four_decimals};
+use crate::rules::{CountedOutcome, History, NOVELTY, bring, four_decimals};
 
 /// The pause while the numbers rise, after a change that only rewrote.
 const SYNTHESIS_WARM: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::domain::{CommitId, Layout, Outcome, Record, Run, TreeOwner};
-use crate::rules::history::comparable::median;
+use crate::rules::history::median;
 
 /// The slots of a session, and how busy they were.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

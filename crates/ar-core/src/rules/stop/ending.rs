@@ -8,15 +8,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::spending::Expenses;
 use crate::domain::{
     Bound, Composite, Contract, Direction, ExperimentId, Number, Record, StopReason, StopRule, Target, count_of,
 };
-use crate::rules::history::History;
-use crate::rules::history::comparable::median;
-use crate::rules::research::{
-    ArtifactPoint, AxisValues, NOVELTY, artifact_course, artifact_metric, axis_values, bring, brought, decided_novelty,
-    four_decimals, mean_novelty, worst_axis,
+use crate::rules::{
+    ArtifactPoint, AxisValues, Expenses, History, NOVELTY, artifact_course, artifact_metric, axis_values, bring,
+    brought, decided_novelty, four_decimals, mean_novelty, median, worst_axis,
 };
 
 /// The number of calls in a row without a change at which a loop stops unless its user says otherwise, before and after
@@ -52,7 +49,7 @@ const RULES: [fn(&StopFacts) -> Option<StopReason>; 6] = [
     goal,
     |facts| facts.expenses.night(facts.contract).experiments_enough(facts.contract, facts.history),
     |facts| facts.expenses.calls_enough(facts.contract, true),
-    |facts| course(facts.contract, facts.history),
+    |facts| ended_by_course(facts.contract, facts.history),
     max_crashes,
     no_change,
 ];
@@ -186,7 +183,7 @@ const FEWEST: usize = 10;
 const REPEATS: f64 = 0.3;
 
 /// The first of the contract's rules that says that the loop is to stop.
-pub fn course(contract: &Contract, history: &History) -> Option<StopReason> {
+pub fn ended_by_course(contract: &Contract, history: &History) -> Option<StopReason> {
     if contract.stop_rules.is_empty() {
         return None;
     }
@@ -494,7 +491,7 @@ mod tests {
     }
 
     fn fired(rule: &str, numbers: &[Option<f64>]) -> Option<String> {
-        course(&contract(rule), &history(numbers)).map(|reason| reason.to_string())
+        ended_by_course(&contract(rule), &history(numbers)).map(|reason| reason.to_string())
     }
 
     #[test]
@@ -528,7 +525,7 @@ mod tests {
         // Axes make no difference, and where lower is better a fall is a gain, and a high number a bad one.
         let mut plain = contract("kill");
         plain.composite = None;
-        let ended = |contract: &Contract, from, by| course(contract, &history(&rising(50, from, by)));
+        let ended = |contract: &Contract, from, by| ended_by_course(contract, &history(&rising(50, from, by)));
         assert!(ended(&plain, 0.5, 0.0).is_some());
         plain.metric.direction = Direction::Lower;
         assert!(ended(&plain, 0.6, 0.001).unwrap().to_string().ends_with("it is 0.6490, above 0.55"));
@@ -563,7 +560,7 @@ mod tests {
                 .iter()
                 .enumerate()
                 .map(|(id, (value, outcome))| record(json!({"id": id, "value": value, "outcome": outcome})));
-            course(&contract, &History::new(records.collect())).map(|reason| reason.to_string())
+            ended_by_course(&contract, &History::new(records.collect())).map(|reason| reason.to_string())
         };
         let course = [("2.0", "keep"), ("1.5", "keep"), ("1.9", "discard"), ("1.6", "keep"), ("1.2", "discard")];
         assert_eq!(
@@ -579,7 +576,7 @@ mod tests {
             record(json!({"id": id, "value": value, "outcome": outcome}))
         });
         let falling: Vec<Record> = falling.collect();
-        let reason = |count: usize| super::course(&threshold, &History::new(falling[..count].to_vec()));
+        let reason = |count: usize| ended_by_course(&threshold, &History::new(falling[..count].to_vec()));
         assert_eq!(
             reason(6).map(|reason| reason.to_string()),
             None,
@@ -591,7 +588,7 @@ mod tests {
         );
         assert_eq!(fired("plateau:2", &[None]), None);
         let none = History::new(vec![record(json!({})), record(json!({"id": 1, "outcome": "crash"}))]);
-        let reason = super::course(&contract("plateau:1"), &none).unwrap().to_string();
+        let reason = ended_by_course(&contract("plateau:1"), &none).unwrap().to_string();
         assert_eq!(reason, "plateau: no new best in 1 experiment; there is no composite yet");
     }
 
@@ -611,7 +608,7 @@ mod tests {
         lower.metric.direction = Direction::Lower;
         let value: Value = json!({"name": "composite", "direction": "lower", "value": 0.5, "raw": "0.5"});
         let history = History::new(vec![record(json!({})), record(json!({"id": 1, "metric": value}))]);
-        assert!(course(&lower, &history).is_some(), "where lower is better, below it");
+        assert!(ended_by_course(&lower, &history).is_some(), "where lower is better, below it");
     }
 
     /// Applies a rule to a research session of kept iterations, each with its own score and that of the artifact then.
@@ -625,7 +622,7 @@ mod tests {
         contract.artifact_form = Some(Form::Weighted);
         let baseline = [(0.0, 0.0)];
         let records = baseline.iter().chain(scores).enumerate().map(fields).map(record).collect();
-        course(&contract, &History::new(records)).map(|reason| reason.to_string())
+        ended_by_course(&contract, &History::new(records)).map(|reason| reason.to_string())
     }
 
     #[test]
@@ -654,7 +651,7 @@ mod tests {
         let mut contract = contract("plateau:2");
         contract.stop_rules.push("above:0.1:1".parse().unwrap());
         let history = history(&[Some(0.5), Some(0.5), Some(0.5)]);
-        let reason = course(&contract, &history).unwrap();
+        let reason = ended_by_course(&contract, &history).unwrap();
         assert!(reason.is_rule(Bound::Plateau));
         assert!(matches!(reason, StopReason::Reached(reached) if reached.is_done));
     }

@@ -6,11 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::spending::{cost_enough, tokens_enough};
 use crate::domain::{
     Asked, Bound, Contract, ExperimentId, Failure, FailureClass, Record, Spent, StopReason, Tokens, Usage, count_of,
 };
-use crate::rules::history::History;
+use crate::rules::{History, cost_enough, tokens_enough};
 
 /// The way in which a loop was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

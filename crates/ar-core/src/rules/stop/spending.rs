@@ -3,12 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::night::{Night, NightEnd, cap_of_tries, session_calls_enough, session_enough};
 use crate::domain::{
     Bound, Contract, ExperimentId, Price, Prices, Spent, StopReason, Tokens, Usage, cut, money_text, one_line,
     tokens_text,
 };
-use crate::rules::history::History;
+use crate::rules::{History, Night, NightEnd, cap_of_tries, session_calls_enough, session_enough};
 
 /// The most characters of a model's name.
 const MODEL: usize = 100;
