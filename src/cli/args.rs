@@ -7,19 +7,11 @@ mod reading;
 
 use clap::{Parser, Subcommand};
 
-pub(super) use acting::{
-    AblateArgs, DemoArgs, ExportArgs, FinalizeArgs, IdeaArgs, IdeaCommand, ImportArgs, InitArgs, NoteArgs, RateArgs,
-    ReproArgs, RestoreArgs, ResumeArgs, RunArgs, StopArgs, TellArgs, TrackerArgs, TryArgs, VerifyArgs,
-};
-pub(super) use guard::{CompletionsArgs, GuardArgs, GuardServiceArgs, ManArgs, PatrolFormat, Shell};
-pub(crate) use guide::{commands, program};
-pub(super) use guide::{examples, with_groups};
-pub(super) use reading::{
-    AnswerFormat, BriefArgs, DiffArgs, DoctorArgs, ExportFormat, ExtractArgs, LedgerArgs, LogArgs, ReportArgs,
-    ReportFormat, SaidArgs, ScoreArgs, ServeArgs, ShowArgs, StatusArgs, StreamFormat, Style,
-};
-
 use super::words::Globals;
+pub(super) use acting::*;
+pub(super) use guard::*;
+pub(crate) use guide::*;
+pub(super) use reading::*;
 
 /// Drives experiments on a git repository: branch, modify, commit, run, measure, keep or reset.
 #[derive(Debug, Parser)]

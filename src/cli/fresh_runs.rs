@@ -15,10 +15,9 @@ use autoresearch::session::{
     verify,
 };
 
-use super::args::{AblateArgs, ReproArgs, VerifyArgs};
-use super::error::CliError;
-use super::process::{no_runtime, runtime};
-use super::{error, output, process, resolve_session};
+use super::{
+    AblateArgs, CliError, ReproArgs, VerifyArgs, error, no_runtime, output, process, resolve_session, runtime,
+};
 
 /// Tells on the standard error stream what becomes of fresh runs.
 fn announce(news: &FreshNews<'_>) {

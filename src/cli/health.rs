@@ -20,11 +20,10 @@ use autoresearch::rules::{Thresholds, worst};
 use autoresearch::session::{LoopWish, Wanted, examine, examine_job, examine_start, repair};
 use autoresearch::state::user_folder;
 
-use super::args::{DoctorArgs, GuardArgs, GuardServiceArgs, PatrolFormat};
-use super::error::CliError;
-use super::process::{current_dir, no_runtime, runtime};
-use super::settings::{Settings, SettingsArgs};
-use super::{error, output, process, resolve_session, settings};
+use super::{
+    CliError, DoctorArgs, GuardArgs, GuardServiceArgs, PatrolFormat, Settings, SettingsArgs, current_dir, error,
+    no_runtime, output, process, resolve_session, runtime, settings,
+};
 
 /// Prints whether everything is in order, and mends what can be mended if it is asked to.
 pub(super) fn doctor(args: DoctorArgs) -> Result<ExitCode, CliError> {

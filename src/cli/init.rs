@@ -23,13 +23,11 @@ use autoresearch::session::{
     session_checked_out, suggested_by_scripts,
 };
 
-use super::args::{DemoArgs, InitArgs, StreamFormat};
-use super::error::CliError;
-use super::process::{current_dir, runtime};
-use super::progress::Progress;
 use super::run::{answer, ask_direction, drive_loop};
-use super::settings::{SETTINGS_FILE, SettingsArgs, clock, resolve};
-use super::{error, output, records, research};
+use super::{
+    CliError, DemoArgs, InitArgs, Progress, SETTINGS_FILE, SettingsArgs, StreamFormat, clock, current_dir, error,
+    output, records, research, resolve, runtime,
+};
 use crate::archiver;
 
 /// Writes `ar.toml` and `program.md` to start from, and prints what the repository's own files suggested; a file that is

@@ -21,11 +21,7 @@ use autoresearch::session::{
 };
 use autoresearch::state::Added;
 
-use super::args::{IdeaArgs, IdeaCommand, NoteArgs, TellArgs};
-use super::error::CliError;
-use super::process::current_dir;
-use super::settings::clock;
-use super::{output, resolve_session};
+use super::{CliError, IdeaArgs, IdeaCommand, NoteArgs, TellArgs, clock, current_dir, output, resolve_session};
 
 /// The most bytes to read from standard input: more than a message may have, so that a longer one is refused.
 const INPUT: u64 = 2 << 20;

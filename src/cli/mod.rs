@@ -36,11 +36,14 @@ use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::archiver::AskedArchiver;
-use args::{Cli, Command};
-pub(crate) use args::{commands, program};
-use error::CliError;
+pub(crate) use args::*;
+use error::*;
 pub(crate) use health::be_resident;
 pub(crate) use messages::answer;
+use printer::*;
+use process::*;
+use progress::*;
+use settings::*;
 pub(crate) use words::is_foreign_word;
 
 /// Returns whether the first word after the options is a command, or is the last argument and a misspelt command.
@@ -66,7 +69,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let own_option = first.is_some_and(|first| first.starts_with(b"-")) || (args.len() == 2 && first == Some(b"help"));
     let archiver = || own_option.then(|| asked.unwrap_or_else(AskedArchiver::start));
     let parsed = match words::asks_for_overview(&args) {
-        true => args::with_groups(program.clone()).try_get_matches_from(&args),
+        true => with_groups(program.clone()).try_get_matches_from(&args),
         false => program.clone().try_get_matches_from(&args),
     };
     let matches = match parsed {
@@ -97,7 +100,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
 }
 
 fn dispatch(command: Command) -> Result<ExitCode, CliError> {
-    process::refuse(&command)?;
+    refuse(&command)?;
     match command {
         Command::Run(args) => run::run(args).map_err(CliError::of_start),
         Command::Try(args) => try_one::run(args).map_err(CliError::of_start),
@@ -166,5 +169,5 @@ fn clap_exit(error: &clap::Error, archiver: impl FnOnce() -> Option<AskedArchive
     {
         output::complaint(&format!("hint: {hint}"));
     }
-    ExitCode::from(error::USAGE)
+    ExitCode::from(USAGE)
 }

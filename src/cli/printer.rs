@@ -17,8 +17,7 @@ use autoresearch::report::{columns, fit};
 use autoresearch::rules::CountedOutcome;
 use autoresearch::session::Observer;
 
-use super::output;
-use super::progress::Progress;
+use super::{Progress, output};
 
 /// Time after which the end stops waiting for a frozen terminal.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);

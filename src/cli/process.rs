@@ -17,10 +17,8 @@ use autoresearch::git::Repo;
 use autoresearch::session::{AGENT_JOB, Interrupt, Interrupts, SessionError, is_behind_wall};
 use autoresearch::state::SESSIONS_FOLDER;
 
-use super::args::Command;
-use super::error::CliError;
 use super::run::JobLimits;
-use super::settings;
+use super::{CliError, Command, settings};
 
 /// Makes the runtime that waits for processes, timers and signals, on this thread.
 pub(super) fn runtime() -> Result<Runtime, CliError> {

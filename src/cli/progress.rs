@@ -19,9 +19,7 @@ use autoresearch::domain::{
 use autoresearch::report::fit;
 use autoresearch::state::SessionFolder;
 
-use super::args::StreamFormat;
-use super::output;
-use super::printer::{OutcomeLine, saved_line};
+use super::{OutcomeLine, StreamFormat, output, saved_line};
 
 /// Consumes the events of a loop.
 pub(super) struct Progress {

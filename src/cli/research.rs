@@ -24,12 +24,11 @@ use autoresearch::session::{
     no_session, rating, score, session_tags,
 };
 
-use super::args::{InitArgs, RateArgs, ReportArgs, ReportFormat, ScoreArgs};
-use super::error::CliError;
 use super::init::settings_text;
-use super::process::{current_dir, runtime};
-use super::settings::{SETTINGS_FILE, Settings, clock};
-use super::{output, resolve_session};
+use super::{
+    CliError, InitArgs, RateArgs, ReportArgs, ReportFormat, SETTINGS_FILE, ScoreArgs, Settings, clock, current_dir,
+    output, resolve_session, runtime,
+};
 
 /// The search command of the script, which is asked in a folder of its own.
 const SEARCH: &str = "python3 \"$AR_ROOT/search.py\"";

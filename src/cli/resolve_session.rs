@@ -7,10 +7,7 @@ use autoresearch::git::Repo;
 use autoresearch::ledger::{Ledger, ReadOptions, read_file};
 use autoresearch::session::{Chosen, SessionView, choose_session};
 
-use super::args::{LedgerArgs, SaidArgs};
-use super::error::CliError;
-use super::output;
-use super::process::current_dir;
+use super::{CliError, LedgerArgs, SaidArgs, current_dir, output};
 
 /// Reads the session that is named, or is meant without a name.
 pub(super) fn open(tag: Option<Tag>) -> Result<SessionView, CliError> {

@@ -20,14 +20,11 @@ use autoresearch::session::{
     Drive, Driven, LoopWish, NoAgent, Plan, Session, SessionError, await_other_host, open_again, session_tags,
 };
 
-use super::args::{ResumeArgs, RunArgs, StreamFormat};
-use super::error::CliError;
 use super::health::tell_no_resident;
-use super::printer::Printer;
-use super::process::{current_dir, no_runtime, runtime};
-use super::progress::Progress;
-use super::settings::Settings;
-use super::{error, output, process, resolve_session, settings};
+use super::{
+    CliError, Printer, Progress, ResumeArgs, RunArgs, Settings, StreamFormat, current_dir, error, no_runtime, output,
+    process, resolve_session, runtime, settings,
+};
 
 /// A warning before a loop without a limit.
 const NO_END: &str = "no limit is set, so the loop runs until you stop it; limits are --max-experiments 100, --for 8h, \

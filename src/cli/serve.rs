@@ -41,10 +41,7 @@ use autoresearch::report::{
 use autoresearch::rules::History;
 use autoresearch::session::{SessionError, SessionView, StatusWatcher, choose_session};
 
-use super::args::ServeArgs;
-use super::error::CliError;
-use super::process::{current_dir, no_runtime, runtime};
-use super::{error, messages, output, records, settings};
+use super::{CliError, ServeArgs, current_dir, error, messages, no_runtime, output, records, runtime, settings};
 
 /// Serves the page until a signal ends it.
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, CliError> {

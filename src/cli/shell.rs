@@ -19,10 +19,7 @@ use autoresearch::git::Repo;
 use autoresearch::report::Column;
 use autoresearch::session::{SessionError, SessionView, session_tags};
 
-use super::args::{Cli, CompletionsArgs, ManArgs, Shell, examples, program};
-use super::error::CliError;
-use super::process::current_dir;
-use super::{error, output};
+use super::{Cli, CliError, CompletionsArgs, ManArgs, Shell, current_dir, error, examples, output, program};
 use crate::archiver::AskedArchiver;
 
 /// Set by the scripts when they ask for completions: to the shell that asks.

@@ -34,12 +34,10 @@ use autoresearch::session::{
 };
 use autoresearch::state::{SessionFolder, user_folder};
 
-use super::args::{StatusArgs, StopArgs};
-use super::error::CliError;
-use super::printer::Printer;
-use super::process::{current_dir, no_runtime, runtime};
-use super::progress::Progress;
-use super::{error, output, process, resolve_session, settings};
+use super::{
+    CliError, Printer, Progress, StatusArgs, StopArgs, current_dir, error, no_runtime, output, process,
+    resolve_session, runtime, settings,
+};
 
 /// Prints what is happening to a session, or to each of them.
 pub(super) fn status(args: StatusArgs) -> Result<ExitCode, CliError> {

@@ -11,14 +11,11 @@ use autoresearch::session::{
 };
 use autoresearch::{fs, session};
 
-use super::args::{ExportArgs, ExportFormat, FinalizeArgs, ImportArgs, RestoreArgs};
-use super::error::CliError;
-use super::printer::Printer;
-use super::process::{current_dir, no_runtime, runtime};
-use super::progress::Progress;
-use super::settings::clock;
 use super::tracker::{MLFLOW, TENSORBOARD, Tracker, WANDB};
-use super::{error, output, process, resolve_session, status, tracker};
+use super::{
+    CliError, ExportArgs, ExportFormat, FinalizeArgs, ImportArgs, Printer, Progress, RestoreArgs, clock, current_dir,
+    error, no_runtime, output, process, resolve_session, runtime, status, tracker,
+};
 
 /// Makes a clean branch of what a session kept.
 pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {

@@ -20,10 +20,7 @@ use autoresearch::report::record_json;
 use autoresearch::session::{SessionError, SessionView, StatusWatcher};
 use autoresearch::state::SESSIONS_FOLDER;
 
-use super::args::TrackerArgs;
-use super::error::CliError;
-use super::process::{no_runtime, runtime};
-use super::{error, output, resolve_session, settings};
+use super::{CliError, TrackerArgs, error, no_runtime, output, resolve_session, runtime, settings};
 
 /// Time limit for a client after its last record: an upload may be slow.
 const FINISHING: Duration = Duration::from_secs(600);

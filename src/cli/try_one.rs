@@ -16,14 +16,11 @@ use autoresearch::rules::History;
 use autoresearch::session::{Drive, Session, Tried};
 use serde_json::{Value, json};
 
-use super::args::{AnswerFormat, TryArgs};
-use super::error::CliError;
 use super::health::tell_no_resident;
-use super::printer::{OutcomeLine, PATIENCE, Printer, saved_line};
-use super::process::{current_dir, no_runtime, runtime};
-use super::progress::Progress;
-use super::settings::{self, Settings};
-use super::{error, output, process};
+use super::{
+    AnswerFormat, CliError, OutcomeLine, PATIENCE, Printer, Progress, Settings, TryArgs, current_dir, error,
+    no_runtime, output, process, runtime, saved_line, settings,
+};
 
 /// The information to print beside the record of an attempt.
 #[derive(Clone, Copy)]

@@ -11,8 +11,7 @@ use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
 use super::extent::{Extent, Extents, Process};
-use super::name::{LEFT, RIGHT, Reading, is_between, is_blank, is_decoration, is_stale, reading_between};
-use super::number::{Value, whole};
+use super::{LEFT, RIGHT, Reading, Value, is_between, is_blank, is_decoration, is_stale, reading_between, whole};
 use crate::domain::{
     COMPOSITE, ErrorKind, MetricSource, MetricSpec, Number, PartOf, Unit, UserError, few, nearest, refuse,
 };

@@ -7,8 +7,7 @@
 //! Words for all parts are no other name: `Mean val_bpb: 1.2`. A name that is a unit has its number before it: `99 ns/op`.
 
 use super::extent::{Extent, Extents, aggregate_behind, before_aggregate, is_progress};
-use super::number::{Value, next_char, value_at, whole};
-use super::{NAME_FIELDS, is_elsewhere, is_of_another_run, word_before};
+use super::{NAME_FIELDS, Value, is_elsewhere, is_of_another_run, next_char, value_at, whole, word_before};
 use crate::domain::{Unit, WordList, word_list};
 
 /// Number of bytes to check before a name.

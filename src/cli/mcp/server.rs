@@ -33,13 +33,12 @@ use autoresearch::git::Repo;
 use autoresearch::session::SessionError;
 
 use super::driver::Drivers;
+use super::tools;
 use super::tools::{
-    self, Begun, IdeaAction, IdeaArgs, LONGEST_WAIT, LogArgs, Name, NoArgs, NoteArgs, REPOSITORY, ShowArgs, StopArgs,
+    Begun, IdeaAction, IdeaArgs, LONGEST_WAIT, LogArgs, Name, NoArgs, NoteArgs, REPOSITORY, ShowArgs, StopArgs,
     TryArgs, WaitArgs,
 };
-use crate::cli::error::CliError;
-use crate::cli::process::{current_dir, no_runtime, runtime};
-use crate::cli::{output, process, settings};
+use crate::cli::{CliError, current_dir, no_runtime, output, process, runtime, settings};
 
 /// Text about the server for the client's agent.
 const INSTRUCTIONS: &str = "Experiments on a git repository, measured and recorded by `ar`. Loop: call `brief`, edit files, call `try` \

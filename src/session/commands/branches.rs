@@ -21,9 +21,8 @@ use crate::ledger::{Ledger, Row};
 use crate::rules::{kept_message, kept_steps, listed, squashed_message};
 use crate::session::errors::{CannotStart, Damaged, SessionError, refuse};
 use crate::session::files::{exclude_own, is_session, record_message, session_of_head};
-use crate::session::plan::{branch_in_the_way, free_tag, is_taken, note_finalized};
 use crate::session::store::{Interrupts, watch_programs, watch_programs_until};
-use crate::session::view::SessionView;
+use crate::session::{SessionView, branch_in_the_way, free_tag, is_taken, note_finalized};
 use crate::state::{SEE_DOCTOR, SessionFolder};
 
 /// The branches of sessions stand below this.

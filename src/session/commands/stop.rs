@@ -13,9 +13,8 @@ use crate::report::SessionStatus;
 use crate::rules::{Activity, Observations, UnrecordedTip, activity};
 use crate::session::errors::SessionError;
 use crate::session::files::{Choice, choose_session, read_history, refuse_elsewhere, session_tags};
-use crate::session::plan::unrecorded_tip;
 use crate::session::store::{RUN, is_reported, remove_reports};
-use crate::session::view::StatusReader;
+use crate::session::{StatusReader, unrecorded_tip};
 pub use crate::state::StoppingBeside;
 use crate::state::{EventLog, Journal, Owner, SessionFolder, StateError, Stopping, further_runs};
 

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tempfile::TempDir;
 
-use super::repro::{Rerunning, RunLink, ScratchRun, hold};
+use super::{RunLink, ScratchRun, hold};
 use crate::domain::{
     Ablated, AblatedRun, AblationStep, Asked, CommitId, Contract, ExperimentId, FORMAT_VERSION, GpuOther, Layout,
     Number, Record, RunRole, VerifiedId, VerifiedPair, experiment_name, list,
@@ -24,13 +24,12 @@ use crate::rules::{
 };
 use crate::session::errors::{CannotStart, SessionError, VerifyError, refuse};
 use crate::session::files::{read_history, refuse_elsewhere};
-use crate::session::plan::{Drive, Placing, layout_of};
 use crate::session::run_loop::slot_setup;
 use crate::session::store::{
     Interrupt, Interrupts, first_fresh_seed, read_tag, record_verified, watch_programs_until, write_tag,
 };
 use crate::session::tree::SlotSetup;
-use crate::session::view::SessionView;
+use crate::session::{Drive, Placing, Rerunning, SessionView, layout_of};
 use crate::state::OwnerLock;
 
 /// One of the two experiments of a verification.

@@ -5,15 +5,14 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Facts, REPAIR, RecordRef, Repair, RepairableFinding, finding_of, repository};
+use super::{Facts, REPAIR, RecordRef, finding_of, repository};
 use crate::domain::{Area, CommitId, ExperimentId, Finding, Phase, Severity, Tag, experiment_name, with_causes};
 use crate::git::{BrokenRef, Head, Notes, Repo};
 use crate::rules::{Tip, UnrecordedTip};
 use crate::session::attempt::review_tree;
 use crate::session::errors::SessionError;
 use crate::session::files::{is_behind_wall, record_id};
-use crate::session::plan::{UserCommits, checked_out_elsewhere, unrecorded_tip};
-use crate::session::view::NOTES;
+use crate::session::{NOTES, Repair, RepairableFinding, UserCommits, checked_out_elsewhere, unrecorded_tip};
 use crate::state::Journal;
 
 /// The object that a torn ref named, where that is known: a branch is at the incumbent, and a record left its tag object
