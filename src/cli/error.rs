@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{ErrorKind, StopReason, UserError, shell_word};
 use autoresearch::git::GitError;
-use autoresearch::guardian::GuardianError;
 use autoresearch::session::SessionError;
 
 use super::output;
@@ -25,11 +24,6 @@ impl CliError {
     /// An error of the environment.
     pub(super) fn new(source: impl Into<Box<dyn Error>>, hint: Option<String>) -> Self {
         CliError { code: CANNOT_START, source: source.into(), excerpt: String::new(), hint }
-    }
-
-    /// An error with the exit code of its kind.
-    pub(super) fn with_code(code: u8, hint: Option<String>, source: impl Into<Box<dyn Error>>) -> Self {
-        CliError { code, source: source.into(), excerpt: String::new(), hint }
     }
 
     /// A wrong call.
@@ -97,18 +91,6 @@ impl From<SessionError> for CliError {
 impl From<UserError> for CliError {
     fn from(error: UserError) -> Self {
         SessionError::from(error).into()
-    }
-}
-
-impl From<GuardianError> for CliError {
-    fn from(error: GuardianError) -> Self {
-        match error {
-            GuardianError::Session(error) => error.into(),
-            error => {
-                let hint = error.hint();
-                CliError::new(error, hint)
-            }
-        }
     }
 }
 

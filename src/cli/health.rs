@@ -6,19 +6,19 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use autoresearch::domain::{
-    Area, Clock, FORMAT_VERSION, Finding, Resident, Severity, Tag, duration_text, exact_time, one_line, with_causes,
+    Area, Clock, FORMAT_VERSION, Finding, Resident, Severity, Tag, UserError, duration_text, exact_time, one_line,
+    with_causes,
 };
 use autoresearch::exec::leave_starter;
 use autoresearch::git::Repo;
 use autoresearch::guardian::{
-    DEFAULT_EVERY, GuardianError, Patrol, PatrolReport, Patrolled, ServiceError, become_resident, examine_guardians,
-    real_path, reside, resident_script, unwritable,
+    DEFAULT_EVERY, Patrol, PatrolReport, Patrolled, become_resident, examine_guardians, real_path, register_folder,
+    reside, resident_script, unwritable,
 };
 use autoresearch::ledger;
 use autoresearch::report::{Format, findings_grid, findings_json, findings_text, ledger_doubts};
 use autoresearch::rules::{Thresholds, worst};
 use autoresearch::session::{LoopWish, Wanted, examine, examine_job, examine_start, repair};
-use autoresearch::state::user_folder;
 
 use super::{
     CliError, DoctorArgs, GuardArgs, GuardServiceArgs, PatrolFormat, Settings, SettingsArgs, current_dir, error,
@@ -105,7 +105,7 @@ pub(super) fn guard(args: GuardArgs) -> Result<ExitCode, CliError> {
     let GuardArgs { paths, stall, stuck, nudge, format, .. } = args;
     let usual = Thresholds::default();
     let patrol = Patrol {
-        user: user_folder().ok_or(GuardianError::NoHome)?,
+        user: register_folder()?,
         thresholds: Thresholds { stall: stall.unwrap_or(usual.stall), stuck: stuck.unwrap_or(usual.stuck) },
         nudge: nudge.filter(|command| !command.trim().is_empty()),
         clock: settings::clock()?,
@@ -121,7 +121,7 @@ pub(super) fn guard(args: GuardArgs) -> Result<ExitCode, CliError> {
         output::note("no sessions");
     }
     let code = resident.map_or_else(|error| CliError::from(error).print(), |()| ExitCode::SUCCESS);
-    let code = noted.map_or_else(|error| CliError::from(GuardianError::from(error)).print(), |()| code);
+    let code = noted.map_or_else(|error| CliError::from(error).print(), |()| code);
     let needs_person = sessions.iter().any(|session| session.verdict.needs_person);
     Ok(if needs_person { ExitCode::from(error::NEEDS_PERSON) } else { code })
 }
@@ -208,12 +208,6 @@ pub(crate) fn be_resident(mode: Option<&OsString>) -> ExitCode {
 }
 
 /// Tells that the resident guard, which is wanted and gone, does not start.
-pub(super) fn tell_no_resident(error: &ServiceError) {
+pub(super) fn tell_no_resident(error: &UserError) {
     output::note(&format!("warning: the resident guard does not start: {}", with_causes(error)));
-}
-
-impl From<ServiceError> for CliError {
-    fn from(error: ServiceError) -> Self {
-        CliError::with_code(error::of_error(error.kind()), error.hint(), error)
-    }
 }

@@ -24,7 +24,7 @@ use autoresearch::domain::{
 };
 use autoresearch::exec::GpuMonitor;
 use autoresearch::git::Repo;
-use autoresearch::guardian::{GuardianError, registered_sessions};
+use autoresearch::guardian::{register_folder, registered_sessions};
 use autoresearch::report::{
     Format, Report, Scene, Screen, Scroll, SessionStatus, draw, fit, render_all_status, render_status,
 };
@@ -32,7 +32,7 @@ use autoresearch::session::{
     Drive, Interrupt, Plan, Session, SessionError, StatusWatcher, Stopped, StoppingBeside, Tried, TryError,
     ask_to_stop, end_run_only, inspect_all, inspect_sessions, note_stopped,
 };
-use autoresearch::state::{SessionFolder, user_folder};
+use autoresearch::state::SessionFolder;
 
 use super::{
     CliError, Printer, Progress, StatusArgs, StopArgs, current_dir, error, no_runtime, output, process,
@@ -57,7 +57,7 @@ pub(super) fn status(args: StatusArgs) -> Result<ExitCode, CliError> {
 
 /// Prints a line for each session of this user on this machine.
 fn all(format: Format) -> Result<ExitCode, CliError> {
-    let user = user_folder().ok_or(GuardianError::NoHome)?;
+    let user = register_folder()?;
     let (sessions, troubles) = inspect_all(registered_sessions(&user)?, settings::clock()?);
     for trouble in troubles {
         output::note(&trouble);
@@ -106,7 +106,7 @@ fn watch_session(tag: Option<Tag>) -> Result<ExitCode, CliError> {
 /// Shows all sessions of this user on this machine.
 fn watch_all_sessions() -> Result<ExitCode, CliError> {
     refuse_no_terminal()?;
-    let (user, clock) = (user_folder().ok_or(GuardianError::NoHome)?, settings::clock()?);
+    let (user, clock) = (register_folder()?, settings::clock()?);
     show(move |ended| watch(AllView::new(user, clock), ended))
 }
 

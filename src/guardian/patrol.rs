@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::json;
-use thiserror::Error;
 
-use super::{ServiceError, ensure_resident, log_to, not_started, own_program, own_variables, without_own_variables};
+use super::{ensure_resident, log_to, not_started, own_program, own_variables, without_own_variables};
 use crate::domain::{
     Clock, Contract, DEFAULT_GRACE, ErrorKind, FORMAT_VERSION, Phase, Tag, UserError, cut, exact_time, refuse,
     report_clause, with_causes,
@@ -24,8 +23,8 @@ use crate::session::{
     SessionError, has_user_commits, journal_of_remains, opened_elsewhere, read_history, session_tags,
 };
 use crate::state::{
-    EscalationFiles, GuardianFiles, GuardianLine, Journal, Register, Registered, SessionFolder, StateError,
-    guardian_folder,
+    EscalationFiles, GuardianFiles, GuardianLine, Journal, Register, Registered, SessionFolder, guardian_folder,
+    user_folder,
 };
 
 /// Time that a patrol waits for another one, which may have to terminate a hanging agent.
@@ -48,10 +47,10 @@ pub struct PatrolReport {
     /// The sessions, in the order in which they were looked at.
     pub sessions: Vec<Patrolled>,
     /// Success if the resident guard runs or none is wanted; otherwise the reason.
-    pub resident: Result<(), ServiceError>,
+    pub resident: Result<(), UserError>,
     /// Success if the patrol could write its record; otherwise the reason, such as a full disk. On failure, it did nothing
     /// that it had to record first.
-    pub noted: Result<(), StateError>,
+    pub noted: Result<(), SessionError>,
 }
 
 /// A patrol that can be made.
@@ -79,13 +78,13 @@ impl Patrol {
     /// # Panics
     ///
     /// Outside of a tokio runtime with I/O enabled.
-    pub async fn make(&self, paths: &[PathBuf]) -> Result<PatrolReport, GuardianError> {
+    pub async fn make(&self, paths: &[PathBuf]) -> Result<PatrolReport, SessionError> {
         let folder = guardian_folder(&self.user);
-        let begun = create_folder(&folder).map_err(|error| StateError::from(error).into());
+        let begun = create_folder(&folder).map_err(SessionError::from);
         let (_turn, no_room) = match begun.and_then(|()| take_turn(&folder)) {
             Ok(turn) => (Some(turn), None),
             // Without a turn nothing is done that another patrol might do as well.
-            Err(GuardianError::State(error)) if is_disk_full(&error) => (None, Some(error)),
+            Err(error) if is_disk_full(&error) => (None, Some(error)),
             Err(error) => return Err(error),
         };
         let can_act = no_room.is_none();
@@ -102,10 +101,12 @@ impl Patrol {
         // On one line, for shell scripts.
         let noted = match no_room {
             Some(error) => Err(error),
-            None => write_atomic(&folder.join("patrol.json"), format!("{beat}\n").as_bytes()).map_err(StateError::from),
+            None => {
+                write_atomic(&folder.join("patrol.json"), format!("{beat}\n").as_bytes()).map_err(SessionError::from)
+            }
         };
         match noted {
-            Err(error) if !is_disk_full(&error) => Err(error.into()),
+            Err(error) if !is_disk_full(&error) => Err(error),
             noted => Ok(PatrolReport { sessions: patrolled, resident, noted }),
         }
     }
@@ -187,11 +188,11 @@ fn without_room(verdict: PatrolVerdict) -> PatrolVerdict {
 }
 
 /// Waits until no other patrol is active; the turn ends with the file.
-fn take_turn(folder: &Path) -> Result<File, GuardianError> {
+fn take_turn(folder: &Path) -> Result<File, SessionError> {
     let path = folder.join("lock");
     let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
-    let file = file.map_err(failed("open", &path)).map_err(StateError::from)?;
-    match lock_within(&file, TURN).map_err(failed("lock", &path)).map_err(StateError::from)? {
+    let file = file.map_err(failed("open", &path))?;
+    match lock_within(&file, TURN).map_err(failed("lock", &path))? {
         true => Ok(file),
         false => Err(refuse(ErrorKind::CannotStart, format!("another patrol is active: it holds {}", path.display()))
             .hint("wait for it, then run `ar guard` again")
@@ -339,7 +340,7 @@ fn patience(folder: &SessionFolder, journal: &Journal, contract: &Contract) -> D
 /// # Errors
 ///
 /// The register cannot be read or written.
-fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardianError> {
+fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, SessionError> {
     let register = Register::new(user);
     let mut sessions = match register.prune(is_gone) {
         Err(error) if is_disk_full(&error) => register.sessions()?,
@@ -354,7 +355,7 @@ fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardianError> {
 /// # Errors
 ///
 /// The register cannot be read.
-pub fn registered_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardianError> {
+pub fn registered_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, SessionError> {
     let mut sessions = Register::new(user).sessions()?;
     sessions.retain(exists);
     Ok(named(sessions))
@@ -387,10 +388,10 @@ fn is_unmounted(path: &Path) -> bool {
 /// # Errors
 ///
 /// A path does not exist or is in no repository, or its refs cannot be read.
-fn sessions_at(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Tag)>, GuardianError> {
+fn sessions_at(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Tag)>, SessionError> {
     let mut sessions = Vec::new();
     for path in paths {
-        let repo = Repo::discover(&real_path(path)?).map_err(SessionError::from)?;
+        let repo = Repo::discover(&real_path(path)?)?;
         let root = repo.main_worktree();
         let tags = session_tags(&repo)?;
         // A session without a contract was fetched or imported.
@@ -410,12 +411,12 @@ fn sessions_at(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Tag)>, GuardianError> 
 /// # Errors
 ///
 /// It does not exist, or nobody may look there.
-pub fn real_path(path: &Path) -> Result<PathBuf, GuardianError> {
-    Ok(path.canonicalize().map_err(|source| {
+pub fn real_path(path: &Path) -> Result<PathBuf, UserError> {
+    path.canonicalize().map_err(|source| {
         refuse(ErrorKind::CannotStart, format!("cannot find {}", path.display()))
             .caused_by(source)
             .hint("pass the path of a repository, or none for all registered sessions")
-    })?)
+    })
 }
 
 /// The file with the output of the last restart.
@@ -435,7 +436,7 @@ const OUTPUT: u64 = 1024 * 1024;
 
 /// Restarts the loop of a session by its stored terms, detached; why that failed, if it did.
 pub(super) fn restart(seen: &PatrolledSession, tag: &Tag, files: &GuardianFiles) -> Result<(), String> {
-    let start = || -> Result<(), ServiceError> {
+    let start = || -> Result<(), UserError> {
         let program = own_program()?;
         let mut command = Command::new(&program);
         command.args(["resume", "--tag", tag.as_str()]).current_dir(&seen.worktree);
@@ -511,34 +512,15 @@ fn nudge_text(tag: &Tag, why: &str, driver: SessionDriver, task: &str, journal: 
     format!("{what}\n## Task\n\n{}\n\n## Progress\n\n{progress}", task.trim())
 }
 
-/// The reason why a patrol cannot take place.
-#[derive(Debug, Error)]
-pub enum GuardianError {
-    /// Nobody knows where the register is.
-    #[error("there is no register of sessions: neither HOME nor XDG_STATE_HOME is an absolute path")]
-    NoHome,
-    /// It is told from no other one.
-    #[error(transparent)]
-    User(#[from] UserError),
-    /// A file of guardians cannot be read or written.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// A repository that was named cannot be read.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-}
-
-impl GuardianError {
-    /// Returns a hint for the user.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            GuardianError::NoHome => Some("set XDG_STATE_HOME to a folder that outlives the machine's restarts".into()),
-            GuardianError::User(error) => error.hint.clone(),
-            GuardianError::State(error) => error.hint(),
-            GuardianError::Session(error) => error.hint(),
-        }
-    }
+/// The folder with the register of this user's sessions.
+///
+/// # Errors
+///
+/// Nobody knows where it is.
+pub fn register_folder() -> Result<PathBuf, UserError> {
+    let text = "there is no register of sessions: neither HOME nor XDG_STATE_HOME is an absolute path";
+    let hint = "set XDG_STATE_HOME to a folder that outlives the machine's restarts";
+    user_folder().ok_or_else(|| refuse(ErrorKind::CannotStart, text).hint(hint))
 }
 
 #[cfg(test)]

@@ -17,10 +17,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::time;
 
 use super::units::{
-    Service, ServiceError, guardian_folder, home, log_to, not_started, one_line, own_program, without_own_variables,
+    Service, guardian_folder, home, log_to, no_file, not_started, one_line, own_program, without_own_variables,
 };
 use crate::domain::{
-    Area, Clock, ErrorKind, Finding, Resident, duration_text, ended_text, refuse, shell_word, span_text, with_causes,
+    Area, Clock, ErrorKind, Finding, Resident, UserError, duration_text, ended_text, refuse, shell_word, span_text,
+    with_causes,
 };
 use crate::fs::{GLANCE, create_folder, failed, is_at, lock_within, open_regular, share_within};
 use crate::rules::{is_beat_missing, pause_after_patrol};
@@ -50,7 +51,7 @@ const NEEDS_PERSON: i32 = 4;
 /// # Errors
 ///
 /// There is no home folder, or another resident guard runs.
-pub fn reside(mut say: impl FnMut(&str)) -> Result<(), ServiceError> {
+pub fn reside(mut say: impl FnMut(&str)) -> Result<(), UserError> {
     let folder = guardian_folder()?;
     let program = own_program()?;
     let mut seat = GuardLock::take(&folder)?;
@@ -210,8 +211,8 @@ impl GuardLock {
     /// # Errors
     ///
     /// Another resident guard holds it, or its file cannot be opened.
-    pub(super) fn take(folder: &Path) -> Result<GuardLock, ServiceError> {
-        create_folder(folder)?;
+    pub(super) fn take(folder: &Path) -> Result<GuardLock, UserError> {
+        create_folder(folder).map_err(no_file)?;
         let path = lock_file(folder);
         let lock = || -> io::Result<Option<File>> {
             let mut options = OpenOptions::new();
@@ -219,15 +220,14 @@ impl GuardLock {
             let file = options.open(&path)?;
             Ok(lock_within(&file, GLANCE)?.then_some(file))
         };
-        match lock().map_err(failed("lock", &path))? {
+        match lock().map_err(failed("lock", &path)).map_err(no_file)? {
             Some(file) => Ok(GuardLock { file, path }),
             None => {
                 let process = holder(&path);
                 let named = process.map(|pid| format!(": process {pid}")).unwrap_or_default();
                 let end = process.map(|pid| format!("run `kill {pid}` to end it, or ")).unwrap_or_default();
                 Err(refuse(ErrorKind::Held, format!("another resident guard is running{named}"))
-                    .hint(format!("{end}run `rm {}` to want none", shell_word(&wanted_file(folder))))
-                    .into())
+                    .hint(format!("{end}run `rm {}` to want none", shell_word(&wanted_file(folder)))))
             }
         }
     }
@@ -268,7 +268,7 @@ pub(super) fn wanted_file(folder: &Path) -> PathBuf {
 /// Returns the settings of the resident guard; `None` if none is wanted.
 ///
 /// A file that nobody can read still says that one is wanted: it gives `known`.
-pub(super) fn wanted(folder: &Path, known: &Resident) -> Result<Option<Resident>, ServiceError> {
+pub(super) fn wanted(folder: &Path, known: &Resident) -> Result<Option<Resident>, UserError> {
     let path = wanted_file(folder);
     match read_json(&path) {
         Ok(found) => Ok(found),
@@ -278,8 +278,8 @@ pub(super) fn wanted(folder: &Path, known: &Resident) -> Result<Option<Resident>
 }
 
 /// Says that one is wanted.
-pub(super) fn want(folder: &Path, resident: &Resident) -> Result<(), ServiceError> {
-    create_folder(folder)?;
+pub(super) fn want(folder: &Path, resident: &Resident) -> Result<(), UserError> {
+    create_folder(folder).map_err(no_file)?;
     Ok(write_json(&wanted_file(folder), resident)?)
 }
 
@@ -295,7 +295,7 @@ const LITERAL: &str =
 /// # Errors
 ///
 /// There is no home folder, or a path contains a line break.
-pub fn resident_script(settings: &Resident) -> Result<String, ServiceError> {
+pub fn resident_script(settings: &Resident) -> Result<String, UserError> {
     let folder = one_line("the path of your state folder", guardian_folder()?.into_os_string())?;
     let service = Service::of(&settings.arguments, Duration::ZERO)?;
     let patrol = match &settings.patrol {
@@ -370,12 +370,8 @@ pub fn examine_guardians(clock: Clock) -> Vec<Finding> {
     found
 }
 
-fn unknown(error: &ServiceError) -> Finding {
-    let found = Finding::warning(Area::Guardian, with_causes(error));
-    match error.hint() {
-        Some(hint) => found.hint(hint),
-        None => found,
-    }
+fn unknown(error: &UserError) -> Finding {
+    Finding { hint: error.hint.clone(), ..Finding::warning(Area::Guardian, with_causes(error)) }
 }
 
 fn patrols(folder: &Path, settings: Option<&Resident>, clock: Clock) -> Finding {
@@ -400,13 +396,13 @@ const HELD: i32 = 5;
 /// # Errors
 ///
 /// A newer version of `ar` wrote its settings, or it does not start.
-pub fn ensure_resident() -> Result<Option<u32>, ServiceError> {
+pub fn ensure_resident() -> Result<Option<u32>, UserError> {
     ensure().map(|(started, _)| started.map(|child| child.id()))
 }
 
 /// Does that again and again, as often as the resident guard wakes, and reaps what it started. Calls `tell` with the first
 /// error, be it its own or that of the resident guard.
-pub async fn keep_resident(tell: impl FnOnce(&ServiceError)) -> Infallible {
+pub async fn keep_resident(tell: impl FnOnce(&UserError)) -> Infallible {
     let (mut tell, mut wake) = (Some(tell), Resident::WAKE);
     let mut started: Option<Child> = None;
     loop {
@@ -423,7 +419,7 @@ pub async fn keep_resident(tell: impl FnOnce(&ServiceError)) -> Infallible {
                 (started, wake) = next;
                 failed.map(|status| {
                     let text = format!("it ended ({status}); guard/resident.log in your state folder has its output");
-                    refuse(ErrorKind::CannotStart, text).hint("run `ar guard --resident` to see why").into()
+                    refuse(ErrorKind::CannotStart, text).hint("run `ar guard --resident` to see why")
                 })
             }
             Err(error) => {
@@ -439,7 +435,7 @@ pub async fn keep_resident(tell: impl FnOnce(&ServiceError)) -> Infallible {
 }
 
 /// Starts it if it is wanted and gone, and gives how often it wakes.
-fn ensure() -> Result<(Option<Child>, Duration), ServiceError> {
+fn ensure() -> Result<(Option<Child>, Duration), UserError> {
     // Without a home folder nobody can want one.
     let Ok(folder) = guardian_folder() else { return Ok((None, Resident::WAKE)) };
     let Some(settings) = wanted(&folder, &Resident::default())? else { return Ok((None, Resident::WAKE)) };
@@ -456,8 +452,8 @@ fn ensure() -> Result<(Option<Child>, Duration), ServiceError> {
 }
 
 /// Notes that a resident guard is wanted, and turns this process into it, in the foreground. Returns only if that fails.
-pub fn become_resident(settings: &Resident) -> ServiceError {
-    let become_it = || -> Result<ServiceError, ServiceError> {
+pub fn become_resident(settings: &Resident) -> UserError {
+    let become_it = || -> Result<UserError, UserError> {
         let folder = guardian_folder()?;
         // The lock is free: the program that follows takes it.
         drop(GuardLock::take(&folder)?);

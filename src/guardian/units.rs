@@ -10,9 +10,9 @@ use std::{env, io};
 
 use super::resident::{in_shell, quoted};
 use crate::domain::{ErrorKind, UserError, duration_text, refuse, shell_word};
-use crate::fs::{FileError, failed, move_irregular_away};
+use crate::fs::{FileError, failed, folder_of, move_irregular_away};
 use crate::state;
-use crate::state::{StateError, user_folder};
+use crate::state::user_folder;
 
 /// The default time between two patrols.
 pub const DEFAULT_EVERY: Duration = Duration::from_secs(3600);
@@ -45,7 +45,7 @@ impl Scheduler {
     /// # Errors
     ///
     /// The home folder is missing, a path has a line break, or the line of a crontab is too long.
-    pub fn unit(self, arguments: &[String], every: Duration) -> Result<String, ServiceError> {
+    pub fn unit(self, arguments: &[String], every: Duration) -> Result<String, UserError> {
         let service = Service::of(arguments, every)?;
         let log = one_line("the path of your state folder", guardian_folder()?.join("patrol.log").into_os_string())?;
         match self {
@@ -76,11 +76,11 @@ pub(super) struct Service {
 
 impl Service {
     /// A patrol by this program, with these arguments after `guard`, in this environment.
-    pub(super) fn of(arguments: &[String], every: Duration) -> Result<Service, ServiceError> {
+    pub(super) fn of(arguments: &[String], every: Duration) -> Result<Service, UserError> {
         let program = one_line("the path of this program", own_program()?.into_os_string())?;
         let set = CARRIED.iter().filter_map(|name| env::var_os(name).map(|value| (*name, value)));
         let variables = set.map(|(name, value)| Ok((name.to_owned(), one_line(name, value)?)));
-        let variables = variables.collect::<Result<_, ServiceError>>()?;
+        let variables = variables.collect::<Result<_, UserError>>()?;
         let arguments = ["guard"].into_iter().chain(arguments.iter().map(String::as_str));
         let arguments = arguments.map(|argument| one_line("an argument", argument.into()));
         Ok(Service { program, arguments: arguments.collect::<Result<_, _>>()?, variables, every })
@@ -88,9 +88,9 @@ impl Service {
 }
 
 /// A text that the files of all schedulers can contain.
-pub(super) fn one_line(what: &str, text: OsString) -> Result<String, ServiceError> {
+pub(super) fn one_line(what: &str, text: OsString) -> Result<String, UserError> {
     let is_one_line = |text: &String| !text.contains(char::is_control);
-    Ok(text.into_string().ok().filter(is_one_line).ok_or_else(|| unwritable(what))?)
+    text.into_string().ok().filter(is_one_line).ok_or_else(|| unwritable(what))
 }
 
 /// The error for a path or an argument that the unit of a scheduler cannot contain.
@@ -130,7 +130,7 @@ fn unit_word(word: &str) -> String {
 }
 
 /// The line of a crontab, which gives its variables to the patrol alone.
-fn cron_line(service: &Service, log: &str) -> Result<String, ServiceError> {
+fn cron_line(service: &Service, log: &str) -> Result<String, UserError> {
     let variables: String =
         service.variables.iter().map(|(name, value)| format!("{name}={} ", quoted(value))).collect();
     // For cron, `%` is the end of the command, also between quotes; not all of them know an escape.
@@ -141,8 +141,7 @@ fn cron_line(service: &Service, log: &str) -> Result<String, ServiceError> {
         return Ok(line);
     }
     Err(refuse(ErrorKind::CannotStart, "the line of the crontab would be longer than cron reads")
-        .hint("run it with a short PATH: `PATH=/usr/local/bin:/usr/bin:/bin ar guard --print cron`")
-        .into())
+        .hint("run it with a short PATH: `PATH=/usr/local/bin:/usr/bin:/bin ar guard --print cron`"))
 }
 
 /// When cron starts a patrol: cron can only part an hour or a day evenly, so patrols may come more often than asked for.
@@ -186,40 +185,10 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The reason why the guard cannot be printed or started.
-#[derive(Debug, thiserror::Error)]
-pub enum ServiceError {
-    /// It is told from no other one.
-    #[error(transparent)]
-    User(#[from] UserError),
-    /// A file of the guard's.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// A file of the guard's with JSON.
-    #[error(transparent)]
-    State(#[from] StateError),
-}
-
-impl ServiceError {
-    /// The kind, which gives the exit code.
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            ServiceError::User(error) => error.kind,
-            _ => ErrorKind::CannotStart,
-        }
-    }
-
-    /// The next command to type, if there is one.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            ServiceError::User(error) => error.hint.clone(),
-            ServiceError::File(error) => {
-                let folder = error.path.parent().unwrap_or(Path::new("/"));
-                Some(format!("run `ls -ld {}` to see who may write there", shell_word(folder)))
-            }
-            ServiceError::State(error) => error.hint(),
-        }
-    }
+/// The error for a file of the guard's.
+pub(super) fn no_file(error: FileError) -> UserError {
+    let hint = format!("run `ls -ld {}` to see who may write there", shell_word(folder_of(&error.path)));
+    UserError::of(error, Some(hint))
 }
 
 /// The suffix that Linux adds to the name of a program whose file was replaced.
@@ -233,25 +202,24 @@ const OWN: &str = "AR_";
 /// # Errors
 ///
 /// The user has no home folder.
-pub(super) fn guardian_folder() -> Result<PathBuf, ServiceError> {
+pub(super) fn guardian_folder() -> Result<PathBuf, UserError> {
     let no_home = || {
         refuse(ErrorKind::CannotStart, "no home folder: neither HOME nor XDG_STATE_HOME is an absolute path")
             .hint("set HOME to your home folder: export HOME=/home/you")
     };
-    Ok(user_folder().map(|user| state::guardian_folder(&user)).ok_or_else(no_home)?)
+    user_folder().map(|user| state::guardian_folder(&user)).ok_or_else(no_home)
 }
 
 /// The error for a program that does not start.
-pub(super) fn not_started(program: &Path, source: io::Error) -> ServiceError {
+pub(super) fn not_started(program: &Path, source: io::Error) -> UserError {
     refuse(ErrorKind::CannotStart, format!("cannot start {}", program.display()))
         .caused_by(source)
         .hint(format!("run `ls -l {}` to see what it is", shell_word(program)))
-        .into()
 }
 
 /// The path of this program; after an upgrade, that of the new one.
-pub(super) fn own_program() -> Result<PathBuf, ServiceError> {
-    let path = env::current_exe().map_err(failed("find", Path::new("/proc/self/exe")))?;
+pub(super) fn own_program() -> Result<PathBuf, UserError> {
+    let path = env::current_exe().map_err(failed("find", Path::new("/proc/self/exe"))).map_err(no_file)?;
     let replaced = path.to_str().and_then(|text| text.strip_suffix(REPLACED)).map(PathBuf::from);
     Ok(replaced.unwrap_or(path))
 }

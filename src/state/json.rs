@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::domain::{FORMAT_VERSION, shell_word};
+use crate::domain::{FORMAT_VERSION, UserError, shell_word};
 use crate::fs::{FileError, Unsynced, failed, if_exists, is_disk_full, read_at_most, write_after, write_unsynced};
 
 /// The journal's file.
@@ -130,6 +130,13 @@ pub enum StateError {
         /// The holder, as far as it named itself.
         holder: String,
     },
+}
+
+impl From<StateError> for UserError {
+    fn from(error: StateError) -> Self {
+        let hint = error.hint();
+        UserError::of(error, hint)
+    }
 }
 
 impl StateError {

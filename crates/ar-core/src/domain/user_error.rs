@@ -39,6 +39,11 @@ pub fn refuse(kind: ErrorKind, text: impl Into<String>) -> UserError {
 }
 
 impl UserError {
+    /// An error of the environment, in its own words.
+    pub fn of(error: impl Error + Send + Sync + 'static, hint: Option<String>) -> UserError {
+        UserError { hint, ..refuse(ErrorKind::CannotStart, error.to_string()).caused_by(error) }
+    }
+
     /// Adds a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
