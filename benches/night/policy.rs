@@ -1,7 +1,7 @@
 //! One night by one rule of deciding.
 
 use autoresearch::domain::Direction;
-use autoresearch::rules::{Bars, KeepBar, MAX_FRESH, NextStep, Sample, noise, verified};
+use autoresearch::rules::{Bars, KeepBar, MAX_FRESH, NextStep, Sample, next_step, noise, passes_screen, verified};
 
 use crate::world::World;
 
@@ -32,8 +32,6 @@ pub(crate) struct Night {
     /// The verified gain less the true one, and whether its interval covers that. `None` without a keep.
     pub(crate) verified: Option<(f64, bool)>,
 }
-
-const BAR: KeepBar = KeepBar { direction: Direction::Higher, min_delta: 0.0, strict: false };
 
 /// Verifying runs of each.
 const VERIFYING: u64 = 6;
@@ -88,12 +86,13 @@ impl Loop {
     fn by_fresh_runs(&mut self, bars: &Bars) {
         // The first group is the baseline's, and the incumbent's is at the index.
         self.groups = vec![vec![self.world.run_baseline(1)]];
+        let bar = KeepBar { direction: Direction::Higher, min_delta: 0.0, bars: *bars };
         let mut incumbent = 0;
         while self.world.is_open() {
             let gain = self.world.idea();
             let screen = self.world.run(self.truth + gain, 1);
             let passes = |groups: &[Vec<Sample>]| {
-                bars.passes_screen(&BAR, &groups[incumbent], &groups[0], noise(groups).as_ref(), screen)
+                passes_screen(&bar, &groups[incumbent], &groups[0], noise(groups).as_ref(), screen)
             };
             if !passes(&self.groups) {
                 continue;
@@ -111,7 +110,7 @@ impl Loop {
             let last = self.groups.len() - 1;
             let verdict = loop {
                 let noise = noise(&self.groups);
-                let verdict = bars.next_step(&BAR, &self.groups[incumbent], &self.groups[last], noise.as_ref());
+                let verdict = next_step(&bar, &self.groups[incumbent], &self.groups[last], noise.as_ref());
                 if verdict != NextStep::Run || !self.world.is_open() {
                     break verdict;
                 }

@@ -22,6 +22,7 @@ use autoresearch::state::SessionFolder;
 use super::{OutcomeLine, StreamFormat, output, saved_line};
 
 /// Consumes the events of a loop.
+#[derive(Default)]
 pub(super) struct Progress {
     format: StreamFormat,
     clock: Clock,
@@ -75,16 +76,9 @@ impl Progress {
             format,
             clock,
             live: if format == StreamFormat::Table { Live::new() } else { None },
-            runs: BTreeMap::new(),
-            incumbent: None,
-            first: None,
-            aside: false,
             main_worktree,
             here: std::env::current_dir().unwrap_or_default(),
-            tag: None,
-            idle: BTreeMap::new(),
-            idle_line: Cell::new(None),
-            outage: None,
+            ..Progress::default()
         }
     }
 

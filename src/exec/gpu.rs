@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, Write};
+use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::domain::{Gpu, GpuLoad, GpuOther, GpuUse, Tag, bytes_text, few, shell_word};
+use crate::domain::{ErrorKind, Gpu, GpuLoad, GpuOther, GpuUse, Tag, UserError, bytes_text, few, refuse, shell_word};
 use crate::exec::tree::shims_above;
 use crate::exec::{Executor, JobFiles, process_name};
 use crate::fs::{FileError, GLANCE, failed, is_disk_full, lock_within, share_within};
@@ -345,33 +345,13 @@ pub struct GpuHolder {
     pub process: u32,
 }
 
-/// The reason that GPUs cannot be locked.
-#[derive(Debug, thiserror::Error)]
-pub enum GpuLockError {
-    /// Other sessions have them.
-    #[error("{}", in_use(.0))]
-    InUse(Vec<(Gpu, Option<GpuHolder>)>),
-    /// The locks would be where another user can change them.
-    #[error("cannot lock GPUs in {}: it is not a folder that only you can write to", .0.display())]
-    NotPrivate(PathBuf),
-    /// A lock cannot be opened or written.
-    #[error(transparent)]
-    File(#[from] FileError),
+/// The error for a lock that cannot be opened or written.
+fn no_lock(error: FileError) -> UserError {
+    let hint = is_disk_full(&error).then(|| "free disk space; nothing was lost".to_owned());
+    UserError::of(error, hint)
 }
 
-impl GpuLockError {
-    /// A hint for the user, if there is one.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            GpuLockError::InUse(_) => Some("choose other GPUs with --gpus, or wait until that session ends".into()),
-            GpuLockError::NotPrivate(path) => Some(format!("run `ls -ld {}` to see whose it is", shell_word(path))),
-            GpuLockError::File(_) if is_disk_full(self) => Some("free disk space; nothing was lost".into()),
-            GpuLockError::File(_) => None,
-        }
-    }
-}
-
-fn in_use(gpus: &[(Gpu, Option<GpuHolder>)]) -> String {
+fn in_use_text(gpus: &[(Gpu, Option<GpuHolder>)]) -> String {
     let holder = |holder: &Option<GpuHolder>| match holder {
         Some(GpuHolder { repository, session, .. }) => format!("session {session} in {}", repository.display()),
         None => "another session".to_owned(),
@@ -391,8 +371,8 @@ impl GpuLocks {
     ///
     /// # Errors
     ///
-    /// [`GpuLockError::InUse`] names all that other sessions have.
-    pub fn take(gpus: &[Gpu], holder: &GpuHolder) -> Result<GpuLocks, GpuLockError> {
+    /// Other sessions have some: it names all of these. Or the locks cannot be written.
+    pub fn take(gpus: &[Gpu], holder: &GpuHolder) -> Result<GpuLocks, UserError> {
         GpuLocks::take_in(&lock_folders()?, gpus, holder, GLANCE)
     }
 
@@ -402,7 +382,7 @@ impl GpuLocks {
         gpus: &[Gpu],
         holder: &GpuHolder,
         patience: Duration,
-    ) -> Result<GpuLocks, GpuLockError> {
+    ) -> Result<GpuLocks, UserError> {
         let deadline = Instant::now() + patience;
         let wanted = wanted(gpus);
         let (mut held, mut in_use) = (Vec::new(), Vec::new());
@@ -410,13 +390,13 @@ impl GpuLocks {
             folders.iter().flat_map(|folder| wanted.iter().map(move |it| (folder, it)))
         {
             let path = folder.join(name);
-            let mut file = open(&path).map_err(failed("open", &path))?;
+            let mut file = open(&path).map_err(failed("open", &path)).map_err(no_lock)?;
             let left = deadline.saturating_duration_since(Instant::now());
             let locked = match share {
                 Share::Whole => lock_within(&file, left),
                 Share::Instance => share_within(&file, left),
             };
-            let is_locked = locked.map_err(failed("lock", &path))?;
+            let is_locked = locked.map_err(failed("lock", &path)).map_err(no_lock)?;
             let last = read(&mut file);
             let is_free =
                 is_locked && (*share == Share::Instance || !last.as_ref().is_some_and(|last| left_run(last, holder)));
@@ -427,11 +407,12 @@ impl GpuLocks {
             }
         }
         if !in_use.is_empty() {
-            return Err(GpuLockError::InUse(in_use));
+            let hint = "choose other GPUs with --gpus, or wait until that session ends";
+            return Err(refuse(ErrorKind::CannotStart, in_use_text(&in_use)).hint(hint));
         }
         // Only who has all may overwrite what holders of other instances wrote.
         for (path, file) in &mut held {
-            write(file, holder).map_err(failed("write", path))?;
+            write(file, holder).map_err(failed("write", path)).map_err(no_lock)?;
         }
         Ok(GpuLocks { _files: held.into_iter().map(|(_, file)| file).collect() })
     }
@@ -491,7 +472,7 @@ fn read(file: &mut File) -> Option<GpuHolder> {
 
 /// The folders of the locks, made if they do not exist. A lock is taken in each, because a user's logins differ in whether
 /// they have a runtime folder, and it goes when the last login ends.
-fn lock_folders() -> Result<Vec<PathBuf>, GpuLockError> {
+fn lock_folders() -> Result<Vec<PathBuf>, UserError> {
     let me = getuid().as_raw();
     // `su` leaves the variable with the folder of somebody else.
     let is_mine = |folder: &PathBuf| {
@@ -511,14 +492,18 @@ fn lock_folders() -> Result<Vec<PathBuf>, GpuLockError> {
 }
 
 /// Makes a folder for this user alone, and refuses anything else in its place.
-fn private_folder(path: &Path) -> Result<(), GpuLockError> {
+fn private_folder(path: &Path) -> Result<(), UserError> {
     match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(failed("create", path)(error).into()),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(no_lock(failed("create", path)(error)));
+        }
         _ => {}
     }
-    let there = fs::symlink_metadata(path).map_err(failed("read", path))?;
+    let there = fs::symlink_metadata(path).map_err(failed("read", path)).map_err(no_lock)?;
     let is_private = there.is_dir() && there.uid() == getuid().as_raw() && there.mode() & 0o077 == 0;
-    if is_private { Ok(()) } else { Err(GpuLockError::NotPrivate(path.to_owned())) }
+    let text = || format!("cannot lock GPUs in {}: it is not a folder that only you can write to", path.display());
+    let hint = || format!("run `ls -ld {}` to see whose it is", shell_word(path));
+    if is_private { Ok(()) } else { Err(refuse(ErrorKind::CannotStart, text()).hint(hint())) }
 }
 
 #[cfg(test)]
@@ -567,7 +552,7 @@ mod tests {
         GpuHolder { repository: "/path".into(), session: tag.parse().unwrap(), process: 7 }
     }
 
-    fn take(folder: &Path, gpus: &[Gpu], tag: &str) -> Result<GpuLocks, GpuLockError> {
+    fn take(folder: &Path, gpus: &[Gpu], tag: &str) -> Result<GpuLocks, UserError> {
         GpuLocks::take_in(&[folder.to_owned()], gpus, &holder(tag), GLANCE)
     }
 
@@ -660,10 +645,11 @@ mod tests {
         fs::create_dir(path("open")).unwrap();
         fs::set_permissions(path("open"), Permissions::from_mode(0o770)).unwrap();
         for name in ["link", "file", "open"] {
-            assert!(matches!(private_folder(&path(name)), Err(GpuLockError::NotPrivate(_))), "{name}");
+            let refused = private_folder(&path(name)).unwrap_err().to_string();
+            assert!(refused.ends_with("it is not a folder that only you can write to"), "{refused}");
         }
         symlink("/etc/passwd", path("own/GPU-a")).unwrap();
         let taken = take(&path("own"), &[gpu("GPU-a", None)], "night");
-        assert!(matches!(taken, Err(GpuLockError::File(_))), "{taken:?}");
+        assert!(taken.as_ref().unwrap_err().to_string().starts_with("cannot open "), "{taken:?}");
     }
 }

@@ -38,7 +38,6 @@ pub struct Job {
     /// Standard output and standard error are appended to this file.
     pub log: PathBuf,
     /// The most bytes of output for the log, if limited; the rest is read and dropped.
-    #[serde(default)]
     pub log_limit: Option<u64>,
     /// Standard input; nothing when absent.
     pub stdin: Option<PathBuf>,
@@ -47,7 +46,6 @@ pub struct Job {
     /// The deadline, counted from the start of the command while the machine is awake.
     pub timeout: Duration,
     /// The silence after which the command is terminated, if any; only for a job whose log has no limit.
-    #[serde(default)]
     pub silence: Option<Silence>,
     /// The time between TERM and KILL.
     pub grace: Duration,

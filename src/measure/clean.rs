@@ -13,15 +13,19 @@ const LONGEST_CONTROL: usize = 64;
 /// Longest operating system command (title, hyperlink), in bytes.
 const LONGEST_STRING: usize = 4096;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 enum Encoding {
+    #[default]
     Undecided,
     Bytes,
-    Utf16 { big_endian: bool },
+    Utf16 {
+        big_endian: bool,
+    },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 enum Escape {
+    #[default]
     Ground,
     Started,
     Intermediate,
@@ -43,7 +47,7 @@ fn mark(head: &[u8]) -> Option<(Encoding, usize)> {
 /// Decodes a log that comes in any pieces: drops its byte order mark and turns UTF-16 into UTF-8.
 ///
 /// The output does not depend on how the input was cut.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Decoder {
     encoding: Encoding,
     /// Bytes that make neither a mark nor a character yet.
@@ -51,10 +55,6 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    pub(super) fn new() -> Self {
-        Decoder { encoding: Encoding::Undecided, held: Vec::new() }
-    }
-
     /// Appends the decoded `chunk`.
     pub(super) fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         if self.encoding == Encoding::Bytes {
@@ -95,17 +95,12 @@ impl Decoder {
 ///
 /// Escapes that move the cursor to another line or column end the line. No escape reaches beyond a line break. The output
 /// does not depend on how the input was cut.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Cleaner {
     escape: Escape,
 }
 
 impl Cleaner {
-    /// For text from the start of a line on.
-    pub(super) fn new() -> Self {
-        Cleaner { escape: Escape::Ground }
-    }
-
     /// Appends `bytes` without escapes.
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut at = 0;
@@ -177,7 +172,7 @@ fn moved(last: u8) -> Option<u8> {
 
 /// Makes foreign text that comes in any pieces harmless: removes escapes, other control characters and those that change the
 /// direction of writing. A carriage return that overwrites a line ends it, and invalid UTF-8 becomes U+FFFD.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PlainText {
     decoder: Decoder,
     cleaner: Cleaner,
@@ -185,12 +180,6 @@ pub struct PlainText {
     returned: bool,
     /// The first bytes of a character beyond ASCII.
     begun: Vec<u8>,
-}
-
-impl Default for PlainText {
-    fn default() -> Self {
-        PlainText { decoder: Decoder::new(), cleaner: Cleaner::new(), returned: false, begun: Vec::new() }
-    }
 }
 
 impl PlainText {
@@ -266,7 +255,7 @@ mod tests {
     use super::*;
 
     fn clean(chunks: &[&[u8]]) -> Vec<u8> {
-        let (mut decoder, mut cleaner, mut out) = (Decoder::new(), Cleaner::new(), Vec::new());
+        let (mut decoder, mut cleaner, mut out) = (Decoder::default(), Cleaner::default(), Vec::new());
         let mut decoded = Vec::new();
         for chunk in chunks {
             decoder.push(chunk, &mut decoded);

@@ -76,8 +76,8 @@ impl Scanner {
     /// The name is empty or has a line break, or the pattern is invalid or has not exactly one group.
     pub fn new(spec: &MetricSpec) -> Result<Self, UserError> {
         Ok(Scanner {
-            decoder: Decoder::new(),
-            cleaner: Cleaner::new(),
+            decoder: Decoder::default(),
+            cleaner: Cleaner::default(),
             mentions: Mentions::new(spec)?,
             text: Vec::new(),
             searched: 0,

@@ -25,7 +25,7 @@ fn scan(spec: &MetricSpec, pieces: &[&[u8]]) -> LogSummary {
 
 fn without_escapes(log: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
-    Cleaner::new().push(log, &mut plain);
+    Cleaner::default().push(log, &mut plain);
     plain
 }
 
@@ -390,7 +390,7 @@ proptest! {
     fn a_number_that_is_reported_stands_in_the_log(log in log_bytes()) {
         let summary = scan(&named("val_bpb"), &[&log]);
         let mut plain = Vec::new();
-        let mut decoder = Decoder::new();
+        let mut decoder = Decoder::default();
         decoder.push(&log, &mut plain);
         decoder.finish(&mut plain);
         let plain = without_escapes(&plain);

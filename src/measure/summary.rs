@@ -55,10 +55,10 @@ fn is_break(byte: u8) -> bool {
 
 /// The last lines of `bytes` as a terminal would show them: at most 64 KiB of text without escapes.
 pub fn plain_text(bytes: &[u8]) -> String {
-    let (mut decoder, mut text, mut plain) = (Decoder::new(), Vec::new(), Vec::new());
+    let (mut decoder, mut text, mut plain) = (Decoder::default(), Vec::new(), Vec::new());
     decoder.push(bytes, &mut text);
     decoder.finish(&mut text);
-    Cleaner::new().push(&text, &mut plain);
+    Cleaner::default().push(&text, &mut plain);
     shown(last_lines_of(&plain, false))
 }
 

@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{Align, ArtifactData, AxisCourse, Cost, Details, Grid, Report, Sources, Times, signed_gain, text};
+use super::{Align, ArtifactData, Details, Grid, Report, signed_gain, text};
 use crate::domain::{
-    Area, CommitId, Direction, EnvironmentChange, ExperimentId, FORMAT_VERSION, FailureClass, Finding, Note, Number,
-    Record, Tokens, VerifiedPair, exact_time,
+    Area, CommitId, Direction, ExperimentId, FORMAT_VERSION, FailureClass, Finding, Note, Number, Record, VerifiedPair,
+    exact_time,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
-use crate::rules::{
-    Candidate, CountedOutcome, Counts, DirectionResult, DriftCheck, Miss, Patterns, Point, Selection, Slots, Spread,
-    TimeSplit, WallCounts, Warning, environment_changes, select_places,
-};
+use crate::rules::{Candidate, CountedOutcome, Miss, Point, Selection, WallCounts, environment_changes, select_places};
 
 /// A record with the notes on it, as JSON has it; without notes the field is absent.
 #[derive(Serialize)]
@@ -193,58 +191,6 @@ struct LedgerFields<'a, R> {
     assumed: &'a [String],
 }
 
-/// The document. Its long lists are iterators, so that one of a million experiments is never in memory.
-#[derive(Serialize)]
-struct Document<'a, Kept, Experiments, Unread> {
-    version: u32,
-    headline: String,
-    tag: &'a Option<String>,
-    metric: &'a Option<String>,
-    direction: Direction,
-    counts: Counts,
-    baseline: Option<&'a Point>,
-    best: Option<&'a Point>,
-    artifacts: &'a Option<String>,
-    gain: Option<f64>,
-    relative_gain: Option<f64>,
-    keep_rate: Option<f64>,
-    failures: &'a BTreeMap<FailureClass, u32>,
-    failed: Vec<Value>,
-    longest_streak: u32,
-    streak: Option<[ExperimentId; 2]>,
-    times: Option<Times>,
-    slots: Option<Slots>,
-    gain_per_experiment: Option<f64>,
-    gain_per_gpu_hour: Option<f64>,
-    time_split: Option<TimeSplit>,
-    cost: Option<Cost>,
-    tokens: Option<Tokens>,
-    flagged: &'a [ExperimentId],
-    ended: &'a Option<String>,
-    kept: Kept,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    directions: Option<&'a [DirectionResult]>,
-    patterns: &'a Option<Patterns>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    axes: Option<Vec<AxisCourse<'a>>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    artifact: Option<&'a ArtifactData>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sources: Option<Sources>,
-    near_misses: Value,
-    spread: &'a Option<Spread>,
-    checks: &'a [DriftCheck],
-    environment_changes: Vec<EnvironmentChange>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tainted_runs: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sandbox: Option<WallCounts>,
-    warnings: &'a [Warning],
-    experiments: Experiments,
-    assumed: &'a [String],
-    unread: Unread,
-}
-
 /// One experiment with all that is known of it.
 #[derive(Serialize)]
 struct Recorded<'a> {
@@ -254,56 +200,68 @@ struct Recorded<'a> {
     details: Option<&'a Details>,
 }
 
+fn add_if_there<M: SerializeMap>(to: &mut M, name: &str, value: Option<impl Serialize>) -> Result<(), M::Error> {
+    value.map_or(Ok(()), |value| to.serialize_entry(name, &value))
+}
+
+/// The document. Its long lists are iterators, so that one of a million experiments is never in memory.
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (summary, facts, records) = (&self.summary, &self.facts, self.history.records());
         let directions = self.patterns.as_ref().map(|patterns| patterns.directions.as_slice());
-        let tainted_runs = records.iter().map(|record| record.tainted_runs()).sum();
+        let tainted_runs: u32 = records.iter().map(|record| record.tainted_runs()).sum();
         let details = || self.details.iter().map(Some).chain(std::iter::repeat(None));
-        let document = Document {
-            version: FORMAT_VERSION,
-            headline: self.headline(),
-            tag: &self.tag,
-            metric: &self.metric,
-            direction: self.direction,
-            counts: self.counts,
-            baseline: self.baseline(),
-            best: self.best(),
-            artifacts: &self.artifacts,
-            gain: summary.gain,
-            relative_gain: summary.relative_gain,
-            keep_rate: summary.keep_rate,
-            failures: &summary.failures,
-            failed: self.failed(),
-            longest_streak: summary.longest_streak,
-            streak: summary.streak.map(|(first, last)| [self.points[first].id, self.points[last].id]),
-            times: self.times,
-            slots: self.slots,
-            gain_per_experiment: self.gain_per_experiment(),
-            gain_per_gpu_hour: self.gain_per_gpu_hour(),
-            time_split: self.time_split,
-            cost: self.cost(),
-            tokens: self.spent.tokens,
-            flagged: &facts.flagged,
-            ended: &facts.ended,
-            kept: Each(|| self.kept()),
-            directions: directions.filter(|directions| !directions.is_empty()),
-            patterns: &self.patterns,
-            axes: self.composite.as_ref().map(|_| self.axes()),
-            artifact: self.details.iter().rev().find_map(|details| details.artifact.as_ref()),
-            sources: self.sources(),
-            near_misses: json!({"margin": self.margin, "experiments": self.near_misses()}),
-            spread: &self.spread,
-            checks: &facts.checks,
-            environment_changes: environment_changes(records),
-            tainted_runs: Some(tainted_runs).filter(|runs| *runs > 0),
-            sandbox: WallCounts::of(records),
-            warnings: &self.warnings,
-            experiments: Each(|| self.points.iter().zip(details()).map(|(point, details)| Recorded { point, details })),
-            assumed: &self.assumed,
-            unread: Each(|| self.unread.iter().map(|(line, why)| json!({"line": line, "why": why}))),
-        };
-        document.serialize(serializer)
+        let mut document = serializer.serialize_map(None)?;
+        document.serialize_entry("version", &FORMAT_VERSION)?;
+        document.serialize_entry("headline", &self.headline())?;
+        document.serialize_entry("tag", &self.tag)?;
+        document.serialize_entry("metric", &self.metric)?;
+        document.serialize_entry("direction", &self.direction)?;
+        document.serialize_entry("counts", &self.counts)?;
+        document.serialize_entry("baseline", &self.baseline())?;
+        document.serialize_entry("best", &self.best())?;
+        document.serialize_entry("artifacts", &self.artifacts)?;
+        document.serialize_entry("gain", &summary.gain)?;
+        document.serialize_entry("relative_gain", &summary.relative_gain)?;
+        document.serialize_entry("keep_rate", &summary.keep_rate)?;
+        document.serialize_entry("failures", &summary.failures)?;
+        document.serialize_entry("failed", &self.failed())?;
+        document.serialize_entry("longest_streak", &summary.longest_streak)?;
+        let ids = |(first, last): (usize, usize)| [self.points[first].id, self.points[last].id];
+        document.serialize_entry("streak", &summary.streak.map(ids))?;
+        document.serialize_entry("times", &self.times)?;
+        document.serialize_entry("slots", &self.slots)?;
+        document.serialize_entry("gain_per_experiment", &self.gain_per_experiment())?;
+        document.serialize_entry("gain_per_gpu_hour", &self.gain_per_gpu_hour())?;
+        document.serialize_entry("time_split", &self.time_split)?;
+        document.serialize_entry("cost", &self.cost())?;
+        document.serialize_entry("tokens", &self.spent.tokens)?;
+        document.serialize_entry("flagged", &facts.flagged)?;
+        document.serialize_entry("ended", &facts.ended)?;
+        document.serialize_entry("kept", &Each(|| self.kept()))?;
+        add_if_there(&mut document, "directions", directions.filter(|directions| !directions.is_empty()))?;
+        document.serialize_entry("patterns", &self.patterns)?;
+        add_if_there(&mut document, "axes", self.composite.as_ref().map(|_| self.axes()))?;
+        let artifact = self.details.iter().rev().find_map(|details| details.artifact.as_ref());
+        add_if_there(&mut document, "artifact", artifact)?;
+        add_if_there(&mut document, "sources", self.sources())?;
+        document.serialize_entry("near_misses", &json!({"margin": self.margin, "experiments": self.near_misses()}))?;
+        document.serialize_entry("spread", &self.spread)?;
+        document.serialize_entry("checks", &facts.checks)?;
+        document.serialize_entry("environment_changes", &environment_changes(records))?;
+        add_if_there(&mut document, "tainted_runs", Some(tainted_runs).filter(|runs| *runs > 0))?;
+        add_if_there(&mut document, "sandbox", WallCounts::of(records))?;
+        document.serialize_entry("warnings", &self.warnings)?;
+        document.serialize_entry(
+            "experiments",
+            &Each(|| self.points.iter().zip(details()).map(|(point, details)| Recorded { point, details })),
+        )?;
+        document.serialize_entry("assumed", &self.assumed)?;
+        document.serialize_entry(
+            "unread",
+            &Each(|| self.unread.iter().map(|(line, why)| json!({"line": line, "why": why}))),
+        )?;
+        document.end()
     }
 }
 

@@ -18,7 +18,6 @@ pub struct Aside {
     /// Its description.
     pub description: String,
     /// The strategy that it belongs to.
-    #[serde(default)]
     pub direction: Option<String>,
     /// Its proposal, without description and direction.
     #[serde(default)]
@@ -40,7 +39,6 @@ pub struct TreeState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     late_review: Option<ExperimentId>,
     /// A change that was taken out of the working tree until the baseline is measured.
-    #[serde(default)]
     aside: Option<Aside>,
 }
 

@@ -32,12 +32,11 @@ const SEAL: &str = "seal";
 
 /// The delivery of a session's words.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct MessageMarks {
     /// The highest number of a word that is in the logs.
-    #[serde(default)]
     heard: u32,
     /// The words that a finished call of the agent had.
-    #[serde(default)]
     delivered: BTreeSet<u32>,
 }
 
@@ -296,7 +295,6 @@ struct StopRequest {
     #[serde(with = "crate::domain::millis")]
     asked: Timestamp,
     /// The addressee, by its own description.
-    #[serde(default)]
     to: Option<String>,
 }
 

@@ -27,7 +27,6 @@ pub struct OpenOutage {
     #[serde(default)]
     pub repeats: u32,
     /// The command line of the agent that it keeps from its work.
-    #[serde(default)]
     pub agent: Option<String>,
     /// The outage that the last call met.
     pub outage: Outage,
@@ -60,7 +59,6 @@ impl OpenOutage {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pauses {
     /// The outage that keeps the agent from its work.
-    #[serde(default)]
     outage: Option<OpenOutage>,
     /// True if an outage ended since the last pause between experiments.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -42,7 +42,6 @@ pub struct Presence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     driver: Option<SessionDriver>,
     /// The reason why the last loop ended, as reported; absent while one is active.
-    #[serde(default)]
     ended: Option<String>,
     /// True if a SIGTERM ended it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -54,10 +53,8 @@ pub struct Presence {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     end_unknown: bool,
     /// The time within which an active loop writes the journal again, in seconds.
-    #[serde(default)]
     interval: Option<u64>,
     /// The boot of the machine on which it was opened last; absent where the system does not name it.
-    #[serde(default)]
     boot_id: Option<String>,
     /// The host on which it was opened last.
     #[serde(default, skip_serializing_if = "Option::is_none")]

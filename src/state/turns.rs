@@ -221,7 +221,6 @@ pub struct Calls {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     agent_trains: bool,
     /// The experiment for which `ar try` has refused a direction that was tried; it does so once.
-    #[serde(default)]
     refused_direction_of: Option<ExperimentId>,
     /// The commit of the experiment whose change `ar try --rework` has brought back into the working tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]

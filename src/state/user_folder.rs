@@ -282,7 +282,6 @@ pub struct RatedLine {
     #[serde(flatten)]
     pub rating: Rating,
     /// The properties that make its numbers comparable; absent for a session without axes.
-    #[serde(default)]
     pub likeness: Option<Likeness>,
     /// The means of its axes.
     #[serde(default)]

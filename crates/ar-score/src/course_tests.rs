@@ -78,7 +78,9 @@ impl Session {
             threshold: 0.45,
             is_baseline: false,
         };
-        let scoring = Scoring::new(&terms, &artifact, &kept, &self.earlier, &library, &ids, &standing);
+        let (terms, artifact, kept, library) = (&terms, &artifact, &kept, &library);
+        let scoring =
+            Scoring { terms, artifact, kept, earlier: &self.earlier, library, stored: &ids, standing: &standing };
         let score = scoring.score(&Verdicts { novelty: novelty.map(Ok), ..Verdicts::default() }, false);
 
         let of_artifact = score.artifact.clone();

@@ -111,14 +111,20 @@ pub struct Standing<'a> {
 /// An artifact that is to be scored.
 #[derive(Debug)]
 pub struct Scoring<'a> {
-    terms: &'a ResearchTerms,
-    artifact: &'a Artifact,
-    kept: &'a Artifact,
-    earlier: &'a Earlier,
-    library: &'a Library,
+    /// What the session asks for.
+    pub terms: &'a ResearchTerms,
+    /// The artifact.
+    pub artifact: &'a Artifact,
+    /// The artifact of the kept state.
+    pub kept: &'a Artifact,
+    /// What earlier iterations found and cited.
+    pub earlier: &'a Earlier,
+    /// The sources of the artifact.
+    pub library: &'a Library,
     /// The ids of the sources of the kept state, in lower case.
-    stored: &'a BTreeSet<String>,
-    standing: &'a Standing<'a>,
+    pub stored: &'a BTreeSet<String>,
+    /// The state before this iteration.
+    pub standing: &'a Standing<'a>,
 }
 
 /// The verdict on a claim, with the citations that support it.
@@ -191,19 +197,6 @@ pub struct Score {
 }
 
 impl<'a> Scoring<'a> {
-    /// An artifact with what it is compared with, its sources, and the ids of those that the kept state has.
-    pub fn new(
-        terms: &'a ResearchTerms,
-        artifact: &'a Artifact,
-        kept: &'a Artifact,
-        earlier: &'a Earlier,
-        library: &'a Library,
-        stored: &'a BTreeSet<String>,
-        standing: &'a Standing<'a>,
-    ) -> Self {
-        Scoring { terms, artifact, kept, earlier, library, stored, standing }
-    }
-
     /// The new claims: those whose text is not in the kept artifact.
     pub fn new_claims(&self) -> Vec<&'a Claim> {
         let known: BTreeSet<&str> = self.kept.claims.iter().map(|claim| claim.key.as_str()).collect();
@@ -225,11 +218,6 @@ impl<'a> Scoring<'a> {
         let kept = self.kept.claims.iter().filter(|claim| claim.topic == topic);
         let kept: BTreeSet<&str> = kept.map(|claim| claim.key.as_str()).collect();
         self.artifact.claims.iter().filter(|claim| kept.contains(claim.key.as_str())).collect()
-    }
-
-    /// Judges a claim by its quotations, or by what the `verify` command said.
-    pub fn judge(&self, claim: &Claim, verdicts: Option<&BTreeMap<Request, bool>>) -> ClaimVerdict {
-        self.library.judge(claim, verdicts)
     }
 
     /// Returns the number of sub-topics.

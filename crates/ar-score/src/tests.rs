@@ -68,7 +68,8 @@ impl Scene {
             threshold: 0.45,
             is_baseline: false,
         };
-        Scoring::new(&terms, &artifact, &kept, &earlier, &library, &of_kept, &standing)
+        let (terms, artifact, kept, earlier) = (&terms, &artifact, &kept, &earlier);
+        Scoring { terms, artifact, kept, earlier, library: &library, stored: &of_kept, standing: &standing }
             .score(&self.verdicts, self.is_batch)
     }
 

@@ -41,13 +41,11 @@ enum CodexItem {
     Other,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct CodexCounts {
-    #[serde(default)]
     input_tokens: u64,
-    #[serde(default)]
     cached_input_tokens: u64,
-    #[serde(default)]
     output_tokens: u64,
 }
 

@@ -59,15 +59,12 @@ impl From<GeminiFailure> for Refusal {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Stats {
-    #[serde(default)]
     input_tokens: u64,
-    #[serde(default)]
     output_tokens: u64,
-    #[serde(default)]
     cached: u64,
-    #[serde(default)]
     models: BTreeMap<String, ModelStats>,
 }
 

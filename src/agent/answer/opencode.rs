@@ -59,11 +59,10 @@ struct Cache {
     write: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct OpencodeFailure {
-    #[serde(default)]
     name: String,
-    #[serde(default)]
     data: Data,
 }
 

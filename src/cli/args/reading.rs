@@ -236,9 +236,10 @@ impl SessionArgs {
 }
 
 /// What the loop prints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum StreamFormat {
     /// One line for each experiment
+    #[default]
     Table,
     /// One JSON document a line for each event
     Json,

@@ -431,7 +431,7 @@ pub async fn ablate(
     let place = FreshRuns::open(&[view], terms, interrupts)?;
     let name = view.tag.ablated_ref(best.id);
     let known = read_tag(&view.repo, &name, |known: &Ablated| known.version)?;
-    let mut found = known.unwrap_or_else(|| empty(best.id));
+    let mut found = known.unwrap_or_else(|| Ablated { version: FORMAT_VERSION, best: best.id, ..Ablated::default() });
     found.runs = found.runs.max(runs);
     // A run without a number is tried again: it may have been chance.
     let failed = found.values.iter().filter(|run| run.value.is_none()).map(|run| run.without.clone());
@@ -552,18 +552,6 @@ async fn measure(
 /// The runs so far that are needed whatever is dropped: those of each change by itself, and of the best experiment.
 fn sure_runs(found: &Ablated) -> u64 {
     found.values.iter().filter(|run| run.step == AblationStep::Ablate || run.without.is_empty()).count() as u64
-}
-
-fn empty(best: ExperimentId) -> Ablated {
-    Ablated {
-        version: FORMAT_VERSION,
-        best,
-        runs: 0,
-        kept: Vec::new(),
-        dropped: Vec::new(),
-        values: Vec::new(),
-        unknown_fields: serde_json::Map::new(),
-    }
 }
 
 fn names(ids: &[ExperimentId]) -> String {

@@ -10,7 +10,7 @@ use crate::domain::{
     Drift, ErrorKind, ExperimentId, LargeLog, Space, StopWhen, Tag, TagError, UserError, bytes_text, clock_time,
     count_of, experiment_name, few, list, nearest, shell_word,
 };
-use crate::exec::{ExecError, GpuLockError};
+use crate::exec::ExecError;
 use crate::fs::{FileError, is_disk_full, is_missing, move_command};
 use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
@@ -37,8 +37,6 @@ pub enum SessionError {
     Exec(#[from] ExecError),
     #[error(transparent)]
     User(#[from] UserError),
-    #[error(transparent)]
-    GpuLock(#[from] GpuLockError),
     #[error(transparent)]
     #[strum(props(hint = "write --scope 'src/**' or --scope '*.py'; a folder includes everything in it"))]
     Glob(#[from] GlobError),
@@ -181,7 +179,6 @@ impl SessionError {
             SessionError::LedgerBeforeStart(error) => hint_before_start(error),
             SessionError::Exec(error) => error.hint(),
             SessionError::User(error) => error.hint.clone(),
-            SessionError::GpuLock(error) => error.hint(),
             SessionError::Verify(error) => Some(error.hint()),
             SessionError::Try(error) => error.hint(),
             SessionError::Baseline(failed) => Some(failed.hint()),

@@ -108,7 +108,6 @@ pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored,
         None => Default::default(),
     };
     let past = Past::read(&repo, &before, (&kept, &stored), &terms, tag.as_ref())?;
-    let earlier = past.earlier;
     let standing = Standing {
         keeps: &past.keeps,
         stored: past.stored,
@@ -119,13 +118,20 @@ pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored,
     let claims = artifact.claims.iter().chain(&kept.claims);
     let quotations = claims.flat_map(|claim| &claim.citations).filter_map(|citation| citation.quotation.as_deref());
     let (catalogue, library) = files.sources(&terms.sources, quotations)?;
-    let scoring = Scoring::new(&terms, &artifact, &kept, &earlier, &library, &stored, &standing);
+    let scoring = Scoring {
+        terms: &terms,
+        artifact: &artifact,
+        kept: &kept,
+        earlier: &past.earlier,
+        library: &library,
+        stored: &stored,
+        standing: &standing,
+    };
     let is_batch = tag.is_some() && (before.experiments() + 1).is_multiple_of(BATCH);
-    let asked = Enquiry { scoring: &scoring, terms: &terms, files: &files, catalogue: &catalogue };
+    let asked = Enquiry { scoring: &scoring, files: &files, catalogue: &catalogue };
     let anew = BTreeMap::new();
     let known = if is_batch { &anew } else { &past.verdicts };
-    let shown = (&artifact, &kept);
-    let verdicts = asked.verdicts(shown, &earlier, known, is_batch).await?;
+    let verdicts = asked.verdicts(known, is_batch).await?;
     if let (Some(Ok(verdicts)), Some(folder)) = (&verdicts.verify, of.folder.as_deref()) {
         write_verdicts(folder, verdicts)?;
     }
@@ -403,7 +409,6 @@ pub(crate) fn write_verdicts(folder: &Path, verdicts: &BTreeMap<Request, bool>) 
 /// The commands to ask, and the material to ask about.
 pub(crate) struct Enquiry<'a> {
     pub(crate) scoring: &'a Scoring<'a>,
-    pub(crate) terms: &'a ResearchTerms,
     pub(crate) files: &'a ResearchFiles<'a>,
     pub(crate) catalogue: &'a Catalogue,
 }
@@ -413,14 +418,13 @@ impl Enquiry<'_> {
     /// verdicts on kept claims.
     pub(crate) async fn verdicts(
         &self,
-        (artifact, kept): (&Artifact, &Artifact),
-        earlier: &Earlier,
         known: &BTreeMap<Request, bool>,
         is_batch: bool,
     ) -> Result<Verdicts, SessionError> {
+        let Scoring { terms, artifact, kept, earlier, .. } = *self.scoring;
         let mut verdicts = Verdicts::default();
         let new = self.scoring.new_claims();
-        if let Some(command) = &self.terms.verify {
+        if let Some(command) = &terms.verify {
             let mut asked: Vec<&Claim> = if is_batch { artifact.claims.iter().collect() } else { new.clone() };
             let is_known = |request: &Request| known.contains_key(request);
             let kept = artifact.claims.iter().chain(&kept.claims).filter(|claim| !new.contains(claim));
@@ -428,13 +432,13 @@ impl Enquiry<'_> {
             let said = self.ask(command, &asked).await?;
             verdicts.verify = Some(said.map(|said| known.clone().into_iter().chain(said).collect()));
         }
-        if let Some(command) = &self.terms.novelty
+        if let Some(command) = &terms.novelty
             && !new.is_empty()
             && earlier.texts().next().is_some()
         {
             let claims: Vec<&str> = new.iter().map(|claim| claim.text.as_str()).collect();
             let texts: Vec<&str> = earlier.texts().collect();
-            let (limit, root) = (self.terms.command_timeout, self.files.root());
+            let (limit, root) = (terms.command_timeout, self.files.root());
             verdicts.novelty = Some(ask_novelty(command, limit, root, &claims, &texts).await?);
         }
         Ok(verdicts)
@@ -447,6 +451,6 @@ impl Enquiry<'_> {
     ) -> Result<Result<BTreeMap<Request, bool>, String>, SessionError> {
         let requests: BTreeSet<Request> = claims.iter().flat_map(|claim| self.scoring.requests(claim)).collect();
         let requests = requests.into_iter().collect();
-        ask_verify(command, self.terms.command_timeout, self.files, self.catalogue, requests).await
+        ask_verify(command, self.scoring.terms.command_timeout, self.files, self.catalogue, requests).await
     }
 }

@@ -386,7 +386,7 @@ fn has(values: &[(u64, f64)], seed: u64) -> bool {
 }
 
 /// Fresh runs of the best experiment with and without what was kept before. It is the message of a tag under `ablated/`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ablated {
     /// The format's version.
     pub version: u32,

@@ -216,19 +216,7 @@ impl FromStr for VerifyFor {
     }
 }
 
-impl TryFrom<String> for VerifyFor {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<VerifyFor> for String {
-    fn from(it: VerifyFor) -> String {
-        it.to_string()
-    }
-}
+as_text!(VerifyFor);
 
 impl fmt::Display for VerifyFor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

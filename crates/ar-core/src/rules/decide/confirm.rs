@@ -21,8 +21,8 @@ pub struct KeepBar {
     pub direction: Direction,
     /// It has to be better by more than this, in the metric's unit; may be negative.
     pub min_delta: f64,
-    /// Whether the constants are those of `--decide strict`.
-    pub strict: bool,
+    /// The constants that decide.
+    pub bars: Bars,
 }
 
 /// The constants of a way to decide. They are chosen by simulation: `cargo bench --bench night`, with the table in
@@ -71,13 +71,6 @@ pub struct Estimate {
     pub sure: f64,
 }
 
-impl KeepBar {
-    /// The constants that decide.
-    pub fn bars(&self) -> Bars {
-        if self.strict { STRICT } else { CONFIRMED }
-    }
-}
-
 /// Returns whether a candidate's first run is good enough for fresh runs. All runs of `incumbent` are fresh; it may be the
 /// baseline. Without any, every candidate passes.
 ///
@@ -89,57 +82,32 @@ pub fn passes_screen(
     noise: Option<&Noise>,
     screen: Sample,
 ) -> bool {
-    bar.bars().passes_screen(bar, incumbent, baseline, noise, screen)
+    let Some(usual) = mean(incumbent.iter().map(|run| run.value)) else { return true };
+    let Some(noise) = noise else { return bar.direction.gain(screen.value, usual) > bar.min_delta };
+    let offset = offset(incumbent, baseline, screen.seed);
+    let is_unlucky = bar.direction.better(0.0, offset);
+    let allowance = if is_unlucky { LENIENT / noise.pairs.sqrt() } else { 0.0 };
+    let expected = usual + (noise.pairing + allowance).min(1.0) * offset;
+    let width = bar.bars.screen * noise.deviation * (1.0 - noise.pairing.powi(2)).sqrt();
+    bar.direction.gain(screen.value, expected) > bar.min_delta + width
 }
 
 /// The next step for a candidate with these fresh runs. A train, which has no screen, passes all its runs. The `noise` is
 /// that of all experiments, this candidate's runs included.
 pub fn next_step(bar: &KeepBar, incumbent: &[Sample], candidate: &[Sample], noise: Option<&Noise>) -> NextStep {
-    bar.bars().next_step(bar, incumbent, candidate, noise)
-}
-
-impl Bars {
-    /// [`passes_screen`] by these constants.
-    pub fn passes_screen(
-        &self,
-        bar: &KeepBar,
-        incumbent: &[Sample],
-        baseline: &[Sample],
-        noise: Option<&Noise>,
-        screen: Sample,
-    ) -> bool {
-        let Some(usual) = mean(incumbent.iter().map(|run| run.value)) else { return true };
-        let Some(noise) = noise else { return bar.direction.gain(screen.value, usual) > bar.min_delta };
-        let offset = offset(incumbent, baseline, screen.seed);
-        let is_unlucky = bar.direction.better(0.0, offset);
-        let allowance = if is_unlucky { LENIENT / noise.pairs.sqrt() } else { 0.0 };
-        let expected = usual + (noise.pairing + allowance).min(1.0) * offset;
-        let width = self.screen * noise.deviation * (1.0 - noise.pairing.powi(2)).sqrt();
-        bar.direction.gain(screen.value, expected) > bar.min_delta + width
+    let Some(Estimate { sure, .. }) = estimate(bar, incumbent, candidate, noise) else {
+        // Without anything to compare with, no number of runs decides.
+        return if candidate.len() < MAX_FRESH { NextStep::Run } else { NextStep::Discard };
+    };
+    let Some(place) = candidate.len().checked_sub(MIN_FRESH) else { return NextStep::Run };
+    if bar.min_delta >= 0.0 && is_the_same(incumbent, candidate) {
+        return NextStep::Discard;
     }
-
-    /// [`next_step`] by these constants.
-    pub fn next_step(
-        &self,
-        bar: &KeepBar,
-        incumbent: &[Sample],
-        candidate: &[Sample],
-        noise: Option<&Noise>,
-    ) -> NextStep {
-        let Some(Estimate { sure, .. }) = estimate(bar, incumbent, candidate, noise) else {
-            // Without anything to compare with, no number of runs decides.
-            return if candidate.len() < MAX_FRESH { NextStep::Run } else { NextStep::Discard };
-        };
-        let Some(place) = candidate.len().checked_sub(MIN_FRESH) else { return NextStep::Run };
-        if bar.min_delta >= 0.0 && is_the_same(incumbent, candidate) {
-            return NextStep::Discard;
-        }
-        match self.hope.get(place) {
-            Some(hope) if sure < *hope => NextStep::Discard,
-            Some(_) => NextStep::Run,
-            None if sure > self.sure => NextStep::Keep,
-            None => NextStep::Discard,
-        }
+    match bar.bars.hope.get(place) {
+        Some(hope) if sure < *hope => NextStep::Discard,
+        Some(_) => NextStep::Run,
+        None if sure > bar.bars.sure => NextStep::Keep,
+        None => NextStep::Discard,
     }
 }
 
@@ -325,7 +293,7 @@ mod tests {
 
     use super::*;
 
-    const BAR: KeepBar = KeepBar { direction: Direction::Lower, min_delta: 0.0, strict: false };
+    const BAR: KeepBar = KeepBar { direction: Direction::Lower, min_delta: 0.0, bars: CONFIRMED };
 
     const NOISE: Noise = Noise { deviation: 1.0, freedom: 12.0, pairing: 0.0, pairs: 9.0 };
 
@@ -419,7 +387,7 @@ mod tests {
         assert_eq!(step(&[9.0; 4]), NextStep::Keep);
         assert_eq!([step(&[9.0, 12.0]), step(&[9.0, 9.0, 13.0])], [NextStep::Discard; 2]);
         assert_eq!(step(&[8.0, 9.0, 9.0, 14.0]), NextStep::Discard, "equal by all four");
-        let strict = KeepBar { strict: true, ..BAR };
+        let strict = KeepBar { bars: STRICT, ..BAR };
         let slightly = runs(2, &[9.75; 4]);
         assert_eq!(next_step(&BAR, &incumbent, &slightly, Some(&NOISE)), NextStep::Keep);
         assert_eq!(next_step(&strict, &incumbent, &slightly, Some(&NOISE)), NextStep::Discard);

@@ -1,8 +1,8 @@
 //! Decisions by fresh runs, `--decide confirmed` and `strict`: what to run next for a change that its first run selected, and
 //! the verdict in the end.
 
-use super::confirm::{Estimate, KeepBar, MAX_FRESH, NextStep, estimate, next_step, passes_screen};
-use super::judge::unmet;
+use super::confirm::{CONFIRMED, Estimate, KeepBar, MAX_FRESH, NextStep, STRICT, estimate, next_step, passes_screen};
+use super::judge::{unmet, verdict_on};
 use super::outcome::{MOST_DECIMALS, Rivals, Verdict, decide_by_simplicity, format_gain};
 use super::repeats::{Noise, Repeats, Sample, noise, repeats};
 use crate::domain::{
@@ -115,7 +115,8 @@ fn bar(contract: &Contract, records: &[Record], diff: DiffStat) -> KeepBar {
         Some(margin) if diff.added > diff.deleted => min_delta.max(margin),
         _ => min_delta,
     };
-    KeepBar { direction: contract.metric.direction, min_delta, strict: contract.decide == Decide::Strict }
+    let bars = if contract.decide == Decide::Strict { STRICT } else { CONFIRMED };
+    KeepBar { direction: contract.metric.direction, min_delta, bars }
 }
 
 /// Returns whether a change's first run is good enough for fresh runs. The `records` are those up to its base; the noise is that
@@ -216,7 +217,12 @@ pub fn fresh_step(
                 all.pop();
                 all.push(first.into_iter().chain(fresh.iter().copied()).collect());
             }
-            _ => return by_one(contract, records, diff, contender, kept),
+            // One number for every seed: the first run has decided, unless it is a trial.
+            _ => {
+                let number = contender.draft.metric.number().filter(|_| contender.first_counts);
+                let verdict = number.map(|number| verdict_on(contract, records, diff, &number));
+                return verdict.map_or(kept, FreshStep::Decided);
+            }
         }
     }
     let noise = noise(&all);
@@ -254,18 +260,6 @@ fn is_look_due(records: &[Record]) -> bool {
     let is_look = |record: &Record| record.runs.iter().any(|run| run.role == Some(RunRole::Confirm) && !run.void);
     let since = records.iter().rev().take_while(|record| !is_look(record) && !record.id.is_baseline());
     since.filter(|record| record.outcome == Outcome::Keep).count() >= KEEPS_TO_LOOK
-}
-
-/// The verdict on a command that gives the same number for every seed: its first run has decided, unless it is a trial.
-fn by_one(
-    contract: &Contract,
-    records: &[Record],
-    diff: DiffStat,
-    contender: Contender<'_>,
-    kept: FreshStep,
-) -> FreshStep {
-    let Some(number) = contender.draft.metric.number().filter(|_| contender.first_counts) else { return kept };
-    FreshStep::Decided(super::judge::verdict_on(contract, records, diff, &number))
 }
 
 /// The verdict by fresh runs, in words.

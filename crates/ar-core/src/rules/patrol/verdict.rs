@@ -96,18 +96,15 @@ pub enum GuardianAction {
 
 /// The actions of earlier patrols on a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PatrolMemory {
     /// When it was restarted: within the last hour, or since its last progress.
-    #[serde(default)]
     pub deaths: Vec<Timestamp>,
     /// When it was nudged since its last progress.
-    #[serde(default)]
     pub nudges: Vec<Timestamp>,
     /// True if it was redirected since its last progress.
-    #[serde(default)]
     pub redirected: bool,
     /// The progress that the nudges are counted from.
-    #[serde(default)]
     pub progress: Option<Timestamp>,
 }
 
