@@ -397,7 +397,11 @@ impl MeasuredChange {
         if ended.is_over() {
             restore_after(shared, self.id(), &name).await?;
         }
-        if ended.is_over() && is_tree_lost(workspace) {
+        // One that fails may have missed what somebody is deleting at this moment.
+        let has_failed = matches!(&ended, WaitEnd::Done(Ok(exit)) if exit.exit != Some(0));
+        let is_vanishing =
+            has_failed && workspace.owner.is_disposable() && workspace.is_vanishing(self.commit()).await?;
+        if ended.is_over() && (is_vanishing || is_tree_lost(workspace)) {
             let store = &mut *shared.store();
             self.forget_next_guard(store)?;
             workspace.check_out_again(store, self.commit())?;

@@ -349,7 +349,24 @@ impl RunningChange {
             Err(ending) => return Ok(ending),
         };
         crash::point("running.over");
-        let store = &mut *shared.store();
+        let ended = self.measure(workspace, &mut shared.store(), run, exit)?;
+        // Somebody may delete it at this moment.
+        let is_changed = matches!(&ended, WaitEnd::Done(measured) if !measured.changed().is_empty());
+        if is_changed && workspace.owner.is_disposable() && workspace.is_vanishing(&self.made.commit).await? {
+            self.has_lost_tree(workspace, &mut shared.store())?;
+            return Ok(WaitEnd::Lost);
+        }
+        Ok(ended)
+    }
+
+    /// Measures a run that is over. It is lost if a full disk spoilt it.
+    fn measure(
+        &mut self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        run: ActiveRun,
+        exit: Exit,
+    ) -> Result<WaitEnd<Box<Measurement>>, SessionError> {
         let (measured, exit) = run.read(&store.contract, store.history.baseline(), exit)?;
         let disk = exit.disk;
         let measured = self.complete(workspace, store, measured, exit)?;
@@ -361,10 +378,6 @@ impl RunningChange {
             // The disk was full then and has room now. It is made again, which is no loss that counts.
             self.run.starts = self.run.starts.saturating_sub(1);
             self.forget_run(store)?;
-            return Ok(WaitEnd::Lost);
-        }
-        // Somebody may delete it at this moment.
-        if !measured.changed().is_empty() && self.has_lost_tree(workspace, store)? {
             return Ok(WaitEnd::Lost);
         }
         Ok(WaitEnd::Done(Box::new(measured)))

@@ -25,7 +25,7 @@ use crate::state::SessionFolder;
 /// The reason that git shows for the lock of a working tree of `ar`'s.
 const REASON: &str = "made and removed by ar";
 
-/// Time for an agent on a loaded machine to delete the rest of a tree, once it has begun.
+/// Time for an agent on a loaded machine to delete the next file of a tree, once it has begun.
 const DELETION: Duration = Duration::from_secs(1);
 
 /// Poll interval while a tree is being deleted.
@@ -220,11 +220,18 @@ impl Workspace {
         if changed.iter().all(|path| path.kind != ChangeKind::Deleted) {
             return Ok(false);
         }
-        let begun = Instant::now();
-        while self.is_whole() && begun.elapsed() < DELETION {
-            sleep(LOOK).await;
+        self.is_vanishing(base).await
+    }
+
+    /// Returns whether somebody deletes the tree at this moment, which is at `commit`: files of it are missing, and in the end
+    /// the tree is.
+    pub(crate) async fn is_vanishing(&self, commit: &CommitId) -> Result<bool, SessionError> {
+        let files = self.repo.objects.files_at(commit, |_| true)?;
+        let files: Vec<PathBuf> = files.into_iter().map(|path| self.root().join(path)).collect();
+        if files.iter().all(|path| is_there(path)) {
+            return Ok(!self.is_whole());
         }
-        Ok(!self.is_whole())
+        Ok(goes_with(files, DELETION, || self.is_whole()).await)
     }
 
     /// Brings the tree of a seat to `commit`, with nothing of an earlier call in it. First saves leftovers that are in no commit
@@ -283,6 +290,27 @@ impl Workspace {
     }
 }
 
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Waits until a tree is not whole any more, of which these files are or were, as long as more of them go within
+/// `patience`. Returns whether that happened.
+async fn goes_with(mut files: Vec<PathBuf>, patience: Duration, is_whole: impl Fn() -> bool) -> bool {
+    let mut last = Instant::now();
+    while is_whole() {
+        let before = files.len();
+        files.retain(|path| is_there(path));
+        if files.len() < before {
+            last = Instant::now();
+        } else if last.elapsed() >= patience {
+            return false;
+        }
+        sleep(LOOK).await;
+    }
+    true
+}
+
 /// Removes the linked working trees of the session.
 pub(crate) fn remove_trees(store: &mut Store) -> Result<(), SessionError> {
     let trees = store.folder.trees();
@@ -337,4 +365,35 @@ pub(crate) fn left_worktrees(repo: &Repo) -> Result<Vec<PathBuf>, SessionError> 
     };
     let all = repo.linked_worktrees()?.into_iter();
     Ok(all.filter(|(git_dir, _)| is_left(git_dir)).map(|(_, worktree)| worktree).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::fs;
+
+    use super::*;
+    use crate::exec::runtime;
+
+    /// Whether a tree of five files goes of which each look deletes one, until so many are gone.
+    fn goes_after(deleted: usize) -> bool {
+        let folder = tempfile::tempdir().unwrap();
+        let files: Vec<PathBuf> = (0..5).map(|number| folder.path().join(number.to_string())).collect();
+        files.iter().for_each(|path| fs::write(path, "").unwrap());
+        let (left, looks) = (files.clone(), Cell::new(0));
+        let is_whole = || {
+            let look = looks.replace(looks.get() + 1);
+            if look < deleted {
+                fs::remove_file(&left[look]).unwrap();
+            }
+            look < left.len()
+        };
+        runtime().unwrap().block_on(goes_with(files, Duration::ZERO, is_whole))
+    }
+
+    #[test]
+    fn a_tree_of_which_more_files_go_is_awaited_and_one_that_stays_as_it_is_remains() {
+        assert!(goes_after(5), "each look finds another one gone");
+        assert!(!goes_after(3) && !goes_after(0));
+    }
 }
