@@ -160,7 +160,7 @@ fn experiment_of(job: &Path, root: &Path) -> Option<String> {
     Some(experiment.to_string())
 }
 
-fn variable(name: &str) -> Option<String> {
+pub(super) fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 

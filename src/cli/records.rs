@@ -451,8 +451,7 @@ pub(super) fn detail(view: &SessionView, record: &Record, notes: &Notes, room: &
 
 /// Writes a drawing into a file, which appears whole or not at all.
 fn write_chart(svg: &str, ChartFile { path, is_png }: &ChartFile) -> Result<(), CliError> {
-    let png = || chart_png(svg).map_err(|error| CliError::new(error, Some("write the chart as .svg".into())));
-    let content = if *is_png { &png()? } else { svg.as_bytes() };
+    let content = if *is_png { &chart_png(svg)? } else { svg.as_bytes() };
     // The folder of a bare name is the current one.
     fs::write_atomic(&current_dir()?.join(path), content).map_err(SessionError::from)?;
     Ok(())

@@ -1,9 +1,9 @@
 //! Research: `ar init --research`, `ar score`, `ar rate` and `ar report --weights`.
 
 use std::borrow::Cow;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{env, fs};
 
 use serde_json::{Map, Value, json};
 
@@ -27,7 +27,7 @@ use autoresearch::session::{
 use super::init::settings_text;
 use super::{
     CliError, InitArgs, RateArgs, ReportArgs, ReportFormat, SETTINGS_FILE, ScoreArgs, Settings, clock, current_dir,
-    output, resolve_session, runtime,
+    output, resolve_session, runtime, variable,
 };
 
 /// The search command of the script, which is asked in a folder of its own.
@@ -184,10 +184,6 @@ pub(super) fn run_score(args: ScoreArgs) -> Result<ExitCode, CliError> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn variable(name: &str) -> Option<String> {
-    env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Explains the score, then lists the values. They come last because the last value of a name in a log counts.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use duct::Handle;
+use duct::{Expression, Handle};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep};
@@ -69,12 +69,7 @@ impl Helper {
             .unchecked()
             .env(MARKER, &marker);
         let command = variables.iter().fold(command, |command, (name, value)| command.env(name, value));
-        let command = command.before_spawn(|command: &mut Command| {
-            unix::end_with_this_thread(command.process_group(0));
-            Ok(())
-        });
-        let handle = command.start()?;
-        let group = handle.pids().first().and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
+        let (handle, group) = start_in_own_group(command)?;
         let errors = Arc::default();
         let kept = Arc::clone(&errors);
         let reader = thread::spawn(move || keep_last(said, &kept));
@@ -131,7 +126,7 @@ impl Helper {
     /// Kills what is left of it, also what left its process group, and returns the last bytes of its standard error.
     pub async fn end(mut self) -> Vec<u8> {
         self.close();
-        self.kill_group();
+        kill_group(self.group.take());
         kill_marked(Path::new(&self.marker)).await;
         let limit = Instant::now() + LAST_LINES;
         // A process that hides from this one may hold the pipe open.
@@ -140,19 +135,28 @@ impl Helper {
         }
         std::mem::take(&mut *self.errors.lock().unwrap_or_else(PoisonError::into_inner))
     }
-
-    fn kill_group(&mut self) {
-        if let Some(group) = self.group.take() {
-            // It may be gone.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-    }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        self.kill_group();
+        kill_group(self.group.take());
     }
+}
+
+/// Starts a command as the leader of a process group, which ends with the thread that starts it.
+pub(super) fn start_in_own_group(command: Expression) -> io::Result<(Handle, Option<Pid>)> {
+    let command = command.before_spawn(|command: &mut Command| {
+        unix::end_with_this_thread(command.process_group(0));
+        Ok(())
+    });
+    let handle = command.start()?;
+    let group = handle.pids().first().and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
+    Ok((handle, group))
+}
+
+/// Kills such a group, which may be gone.
+pub(super) fn kill_group(group: Option<Pid>) {
+    let _ = group.map(|group| kill_process_group(group, Signal::KILL));
 }
 
 /// Reads to the end and keeps the last bytes.

@@ -19,39 +19,13 @@ const DEEPEST: usize = 8;
 pub enum MetricFileError {
     /// The file is not a JSON document.
     #[error("is not JSON")]
-    Syntax(#[source] serde_json::Error),
-    /// The pointer leads nowhere.
-    #[error("has nothing at `{pointer}`: `{missing}` is missing{}", elsewhere.as_deref().map(|at| format!(", but a number is at `{at}`")).unwrap_or_default())]
-    Missing {
-        /// The pointer.
-        pointer: String,
-        /// The first part of it that is not there.
-        missing: String,
-        /// The pointer to a number of that name.
-        elsewhere: Option<String>,
-    },
-    /// The table has no such column.
-    #[error("has no column `{column}`; its columns: {}", few(columns).join(", "))]
-    Column {
-        /// The column.
-        column: String,
-        /// The columns that it has.
-        columns: Vec<String>,
-    },
-    /// The column has no row with a value.
-    #[error("has no value in the column `{0}`")]
-    NoRow(String),
-    /// The pointer is invalid.
-    #[error("needs a JSON pointer, which is empty or starts with `/`: `{0}` is none")]
-    Pointer(String),
-    /// It leads to something else.
-    #[error("has no number at `{place}`: {found}")]
-    NotANumber {
-        /// The pointer or the column.
-        place: String,
-        /// The text found there, at most 60 characters.
-        found: String,
-    },
+    Syntax,
+    /// The place has something else.
+    #[error("{0}")]
+    NotANumber(String),
+    /// There is no such place.
+    #[error("{0}")]
+    NoPlace(String),
 }
 
 /// Returns whether a file is read as a table with a header.
@@ -77,18 +51,18 @@ pub fn metric_file(path: &Path, text: &[u8], place: &str, name: &str) -> Result<
     let lines = || json.split(|byte| *byte == b'\n').rev().filter(|line| !line.trim_ascii().is_empty());
     match in_document(&json, place, name) {
         // A run that ended in the middle of a line has begun the last one.
-        Err(MetricFileError::Syntax(error)) => {
+        Err(MetricFileError::Syntax) => {
             let mut found: Vec<_> = Vec::new();
             for line in lines() {
                 match in_document(line, place, name) {
-                    Err(MetricFileError::Syntax(_)) => {}
+                    Err(MetricFileError::Syntax) => {}
                     // The last line has the place, so an earlier one has an earlier number.
-                    Err(wrong @ MetricFileError::NotANumber { .. }) if !place.is_empty() => return Err(wrong),
+                    Err(wrong @ MetricFileError::NotANumber(_)) if !place.is_empty() => return Err(wrong),
                     Err(missing) => found.push(missing),
                     number => return number,
                 }
             }
-            Err(found.into_iter().next().unwrap_or(MetricFileError::Syntax(error)))
+            Err(found.into_iter().next().unwrap_or(MetricFileError::Syntax))
         }
         found => found,
     }
@@ -105,9 +79,10 @@ pub fn place_of(path: &Path, text: &[u8], name: &str) -> Option<String> {
 }
 
 fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<MetricMention, MetricFileError> {
-    let mut value: &RawValue = serde_json::from_slice(json).map_err(MetricFileError::Syntax)?;
+    let mut value: &RawValue = serde_json::from_slice(json).map_err(|_| MetricFileError::Syntax)?;
     if !pointer.is_empty() && !pointer.starts_with('/') {
-        return Err(MetricFileError::Pointer(pointer.to_owned()));
+        let what = format!("needs a JSON pointer, which is empty or starts with `/`: `{pointer}` is none");
+        return Err(MetricFileError::NoPlace(what));
     }
     // The object whose field `value` the number is.
     let mut holder = None;
@@ -117,7 +92,8 @@ fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<MetricMention, 
         value = member(value, &key).ok_or_else(|| {
             let last = pointer.rsplit('/').next().unwrap_or_default();
             let elsewhere = serde_json::from_slice(json).ok().and_then(|all| pointer_to(&all, last, DEEPEST));
-            MetricFileError::Missing { pointer: pointer.to_owned(), missing: key, elsewhere }
+            let elsewhere = elsewhere.map(|at| format!(", but a number is at `{at}`")).unwrap_or_default();
+            MetricFileError::NoPlace(format!("has nothing at `{pointer}`: `{key}` is missing{elsewhere}"))
         })?;
     }
     if pointer.is_empty() {
@@ -142,16 +118,20 @@ fn in_column(text: &[u8], place: &str, name: &str) -> Result<MetricMention, Metr
     let pointed = place.strip_prefix('/').map(|place| place.replace("~1", "/").replace("~0", "~"));
     let wanted = if place.is_empty() { name } else { place };
     let column = columns.iter().position(|column| column == wanted || pointed.as_ref() == Some(column));
-    let Some(column) = column else { return Err(MetricFileError::Column { column: wanted.to_owned(), columns }) };
+    let Some(column) = column else {
+        let what = format!("has no column `{wanted}`; its columns: {}", few(&columns).join(", "));
+        return Err(MetricFileError::NoPlace(what));
+    };
     let cells = table.byte_records().map_while(Result::ok).filter_map(|row| Some(row.get(column)?.to_owned()));
-    let last = cells.filter(|cell| !cell.is_empty()).last().ok_or_else(|| MetricFileError::NoRow(wanted.to_owned()))?;
+    let no_row = || MetricFileError::NoPlace(format!("has no value in the column `{wanted}`"));
+    let last = cells.filter(|cell| !cell.is_empty()).last().ok_or_else(no_row)?;
     number(wanted, &String::from_utf8_lossy(&last), None)
 }
 
 fn number(place: &str, text: &str, unit: Option<String>) -> Result<MetricMention, MetricFileError> {
-    whole(text.as_bytes())
-        .map(|value| value.with_unit(unit.map(|unit| Unit::new(&unit))).into())
-        .ok_or_else(|| MetricFileError::NotANumber { place: place.to_owned(), found: text.chars().take(60).collect() })
+    let value = whole(text.as_bytes()).map(|value| value.with_unit(unit.map(|unit| Unit::new(&unit))).into());
+    let found = || text.chars().take(60).collect::<String>();
+    value.ok_or_else(|| MetricFileError::NotANumber(format!("has no number at `{place}`: {}", found())))
 }
 
 /// The pointer to a number of this name, at most so many objects deep.

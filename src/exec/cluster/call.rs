@@ -3,21 +3,20 @@
 use std::fs::File;
 use std::io;
 use std::io::{Read, Seek, Write};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::super::Job;
+use crate::crash;
 use crate::domain::Cluster;
-use crate::exec::{MARKER, boot_id, host_name, kill_marked, runtime, shell};
-use crate::{crash, unix};
+use crate::exec::{MARKER, boot_id, host_name, kill_group, kill_marked, runtime, shell, start_in_own_group};
 
 /// Time limit of a command.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -58,12 +57,7 @@ pub(super) fn call(line: &str, input: &[u8], unset: impl Fn(&str) -> bool) -> Re
             command = command.env_remove(name);
         }
     }
-    let command = command.before_spawn(|command: &mut Command| {
-        unix::end_with_this_thread(command.process_group(0));
-        Ok(())
-    });
-    let handle = command.start().map_err(unable)?;
-    let group = handle.pids().first().and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
+    let (handle, group) = start_in_own_group(command).map_err(unable)?;
     let status = match handle.wait_timeout(crash::wait(LIMIT)) {
         Ok(Some(output)) => output.status,
         Ok(None) => {
@@ -91,10 +85,7 @@ fn content(file: &mut File) -> io::Result<Vec<u8>> {
 
 /// Kills the processes of a call: its process group, and what has left it.
 fn end(group: Option<Pid>, marker: &str) {
-    if let Some(group) = group {
-        // It may be gone.
-        let _ = kill_process_group(group, Signal::KILL);
-    }
+    kill_group(group);
     // A process that hides from this one continues.
     let _ = runtime().map(|runtime| runtime.block_on(kill_marked(Path::new(marker))));
 }

@@ -1,7 +1,6 @@
 //! The chart as a picture: SVG, and PNG made from it.
 
 use std::fmt::Write;
-use std::io;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use resvg::usvg::{Options, Tree, fontdb};
 
 use super::axis::{PlacedLabel, Rectangle, Tick, Wish, place, ticks, whole_ticks};
 use super::{NUMBERLESS, OTHER_OPACITY, Palette, legend, panels, panels_height};
-use crate::domain::cut;
+use crate::domain::{ErrorKind, UserError, cut, refuse};
 use crate::report::{ChartStyle, Edge, Limits, Mark, MarkKind, Series, columns, safe_line};
 
 /// The size of the picture: the shape of the notebook's `progress.png`, which is 16 by 8 inches.
@@ -370,30 +369,18 @@ const SCALE: f32 = 2.0;
 /// DejaVu Sans, which `build.rs` halves.
 static FONT_FILE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/font.zlib"));
 
-/// The reason that there is no picture.
-#[derive(Debug, thiserror::Error)]
-pub enum PngError {
-    /// The drawing cannot be read.
-    #[error("cannot read the drawing")]
-    Drawing(#[from] resvg::usvg::Error),
-    /// The font in the program cannot be unpacked.
-    #[error("cannot unpack the font")]
-    Font(#[from] io::Error),
-    /// It has no size, or one that there is no memory for.
-    #[error("not enough memory for the picture")]
-    Size,
-    /// It cannot be written as PNG.
-    #[error("cannot encode the picture: {0}")]
-    Encoding(String),
+fn no_picture(why: &str) -> UserError {
+    refuse(ErrorKind::CannotStart, why).hint("write the chart as .svg")
 }
 
 /// Turns the drawing of a chart into a PNG picture.
 ///
 /// Its letters are those of DejaVu Sans, which is in the program; where the text has characters beyond ASCII, fonts of
 /// the system are taken for those that it lacks.
-pub fn chart_png(svg: &str) -> Result<Vec<u8>, PngError> {
+pub fn chart_png(svg: &str) -> Result<Vec<u8>, UserError> {
     let mut font = Vec::new();
-    ZlibDecoder::new(FONT_FILE).read_to_end(&mut font)?;
+    let unpacked = ZlibDecoder::new(FONT_FILE).read_to_end(&mut font);
+    unpacked.map_err(|error| no_picture("cannot unpack the font").caused_by(error))?;
     let mut fonts = fontdb::Database::new();
     // A bold one would make the program larger by 0.7 MB for the sake of a title.
     fonts.load_font_source(fontdb::Source::Binary(Arc::new(font)));
@@ -401,11 +388,13 @@ pub fn chart_png(svg: &str) -> Result<Vec<u8>, PngError> {
     if !svg.is_ascii() {
         fonts.load_system_fonts();
     }
-    let tree = Tree::from_str(svg, &Options { fontdb: Arc::new(fonts), ..Options::default() })?;
-    let size = tree.size().to_int_size().scale_by(SCALE).ok_or(PngError::Size)?;
-    let mut pixels = Pixmap::new(size.width(), size.height()).ok_or(PngError::Size)?;
+    let tree = Tree::from_str(svg, &Options { fontdb: Arc::new(fonts), ..Options::default() });
+    let tree = tree.map_err(|error| no_picture("cannot read the drawing").caused_by(error))?;
+    let too_large = || no_picture("not enough memory for the picture");
+    let size = tree.size().to_int_size().scale_by(SCALE).ok_or_else(too_large)?;
+    let mut pixels = Pixmap::new(size.width(), size.height()).ok_or_else(too_large)?;
     resvg::render(&tree, Transform::from_scale(SCALE, SCALE), &mut pixels.as_mut());
-    pixels.encode_png().map_err(|error| PngError::Encoding(error.to_string()))
+    pixels.encode_png().map_err(|error| no_picture(&format!("cannot encode the picture: {error}")))
 }
 
 #[cfg(test)]
