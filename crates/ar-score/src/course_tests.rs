@@ -100,14 +100,14 @@ impl Session {
         let judged = |claim: &Claim| library.judge(claim, None).is_verified;
         let is_kept = verdict.outcome == Outcome::Keep;
         if is_kept {
-            self.earlier.add(&artifact, &ids, |_| true);
-            self.keeps.add(&artifact);
+            self.earlier.add(artifact, &ids, |_| true);
+            self.keeps.add(artifact);
             self.kept = text;
         } else {
             let is_finding = |claim: &Claim| {
                 !self.keeps.has(claim) && judged(claim) && !self.keeps.is_repeated_by(claim, self.keeps.len())
             };
-            self.earlier.add(&artifact, &ids, is_finding);
+            self.earlier.add(artifact, &ids, is_finding);
         }
         self.last = Some(score);
         is_kept
