@@ -117,21 +117,19 @@ impl Drivers {
         let mut trying = Trying::start(dir, &words, None)?;
         self.last().insert(dir.to_owned(), trying.clone());
         let id = loop {
-            match trying.end() {
+            let failed = match trying.end() {
                 Some(End::Said { document, .. }) => break number(&document),
-                Some(End::Held(failure) | End::Failed(failure)) => {
-                    self.last().remove(dir);
-                    return Err(failure);
-                }
-                Some(End::RolledBack) => {
-                    self.last().remove(dir);
-                    return Err(rolled_back());
-                }
-                Some(End::Killed) => {
-                    self.last().remove(dir);
-                    return Err(Failure::new("`ar try` was killed", "call `status` to see what it left"));
-                }
-                None => {}
+                Some(End::Held(failure) | End::Failed(failure)) => Some(failure),
+                Some(End::RolledBack) => Some(Failure::new(
+                    "interrupted; the change was rolled back and saved under a ref",
+                    "run `ar status` to see what is next",
+                )),
+                Some(End::Killed) => Some(Failure::new("`ar try` was killed", "call `status` to see what it left")),
+                None => None,
+            };
+            if let Some(failure) = failed {
+                self.last().remove(dir);
+                return Err(failure);
             }
             let process = trying.process;
             if let Some(id) = self.on_a_thread(dir, move |own, dir| own.begun_by(dir, process)).await? {
@@ -308,10 +306,6 @@ fn number(document: &Value) -> Option<ExperimentId> {
 
 fn broken(error: &JoinError) -> Failure {
     Failure::new(error.to_string(), "call `status` to see what is running")
-}
-
-fn rolled_back() -> Failure {
-    Failure::new("interrupted; the change was rolled back and saved under a ref", "run `ar status` to see what is next")
 }
 
 fn unknown(status: &SessionStatus, id: ExperimentId) -> Failure {
