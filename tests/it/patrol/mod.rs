@@ -346,11 +346,12 @@ fn a_stuck_loop_is_nudged_and_takes_a_redirect_in_by_itself() {
         assert_eq!(patrol(&repo, minutes, &nudge), format!("0 t stuck {action}"));
         until("the nudges", || (nudges().matches("Start no second loop").count() == calls).then_some(()));
     }
-    assert_eq!(patrol(&repo, 600, &nudge), "4 t stuck redirect");
     assert_eq!(journal(&repo)["flagged"], serde_json::json!([]));
+    assert_eq!(patrol(&repo, 600, &nudge), "4 t stuck redirect");
     fs::write(go, "").unwrap();
     assert!(child.wait().unwrap().success());
-    assert_eq!(journal(&repo)["flagged"], serde_json::json!([1]));
+    // The loop hears it between two jobs, or as soon as something else wakes it.
+    assert_eq!(journal(&repo)["flagged"].as_array().unwrap().len(), 1);
     assert_eq!(guardian_lines(&repo), ["nudge", "nudge", "nudge", "redirect"]);
     let prompt = repo.read(".autoresearch/t/runs/00002/prompt.md");
     assert!(prompt.contains("Fresh start."), "{prompt}");
