@@ -8,11 +8,11 @@ mod commands;
 mod doctor;
 mod errors;
 mod files;
+mod handlers;
 mod plan;
 mod research;
 mod run_loop;
 mod store;
-mod tree;
 mod view;
 mod wait;
 

@@ -43,14 +43,6 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// Pause between two tries.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
-/// A record whose tag is written, and that no ref leads to yet.
-#[derive(Debug)]
-pub struct PreparedRecord {
-    name: FullName,
-    id: ObjectId,
-    previous: PreviousValue,
-}
-
 /// The refs of a repository: it alone moves branches, records and `HEAD`, and packs refs.
 ///
 /// Refs are read anew by each call, the packed ones when their file has changed.
@@ -172,36 +164,37 @@ impl Refs {
     pub fn write_record(&self, refname: &str, commit: &CommitId, message: &str) -> Result<()> {
         let (tag, unsynced) = self.prepare_record(refname, commit, message, None)?;
         sync::now(unsynced)?;
-        self.place_record(tag)
+        self.place_record(refname, &tag, None)
     }
 
-    /// Does the first half of [`Refs::write_record`]: writes the tag, and gives what is to be synced before
-    /// [`Refs::place_record`]. The ref must be a new one, or lead to the object that it `replaces`.
+    /// Does the first half of [`Refs::write_record`]: writes the tag, and gives it in hexadecimal with what is to be synced
+    /// before [`Refs::place_record`]. The ref must be a new one, unless the tag `replaces` another one.
     pub fn prepare_record(
         &self,
         refname: &str,
         commit: &CommitId,
         message: &str,
         replaces: Option<&str>,
-    ) -> Result<(PreparedRecord, Unsynced)> {
-        let name = full_name(refname)?;
-        let previous = match replaces {
-            Some(old) => PreviousValue::ExistingMustMatch(parse_id(old)?.into()),
-            None if self.gix.try_find_reference(name.as_ref()).during("reading a ref")?.is_some() => {
-                return Err(GitError::RefExists(refname.to_owned()));
-            }
-            None => PreviousValue::MustNotExist,
-        };
+    ) -> Result<(String, Unsynced)> {
+        if replaces.is_none() && self.ref_object(refname)?.is_some() {
+            return Err(GitError::RefExists(refname.to_owned()));
+        }
         let id = self.objects.write_tag(refname, commit, message)?;
-        Ok((PreparedRecord { name, id, previous }, self.objects.unsynced([id])))
+        Ok((id.to_string(), self.objects.unsynced([id])))
     }
 
-    /// Does the second half: makes the ref lead to the tag, which is on the disk.
-    pub fn place_record(&self, PreparedRecord { name, id, previous }: PreparedRecord) -> Result<()> {
+    /// Does the second half: makes the ref lead to the tag, which is on the disk, unless it does. The ref must be a new one, or
+    /// lead to the object that the tag `replaces`.
+    pub fn place_record(&self, refname: &str, tag: &str, replaces: Option<&str>) -> Result<()> {
         crash::point("git.tag_written");
-        let refname = name.as_bstr().to_string();
-        self.edit_refs([RefEdit::update(name, id, previous, "")])?;
-        self.sync_ref(&refname)
+        let previous = match replaces {
+            Some(old) => PreviousValue::ExistingMustMatch(parse_id(old)?.into()),
+            None => PreviousValue::MustNotExist,
+        };
+        if self.ref_object(refname)?.as_deref() != Some(tag) {
+            self.edit_refs([RefEdit::update(full_name(refname)?, parse_id(tag)?, previous, "")])?;
+        }
+        self.sync_ref(refname)
     }
 
     /// The object that a ref leads to, in hexadecimal; nothing when there is no such ref.

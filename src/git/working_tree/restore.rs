@@ -242,14 +242,30 @@ impl WorkingTree {
         Ok(reference)
     }
 
-    /// The newest commit that was saved, if it has the tree of `commit` and was made on the same base.
-    pub fn saved_before(&self, folder: &str, commit: &CommitId) -> Result<Option<String>> {
+    /// The newest ref in `folder`, if it keeps `commit` under this subject; for `or_equal` also one that keeps another commit with
+    /// the same tree and parents. A ref that cannot be read keeps nothing.
+    pub fn saved_before(
+        &self,
+        folder: &str,
+        subject: &str,
+        commit: &CommitId,
+        or_equal: bool,
+    ) -> Result<Option<String>> {
         let taken = self.refs.refs_under(folder)?;
         let Some((reference, id)) = taken.into_iter().next_back() else { return Ok(None) };
         let kept = commit_id(parse_id(&id)?);
-        let is_same_tree = self.objects.tree_id(&kept)? == self.objects.tree_id(commit)?;
-        let bases = self.objects.parents(&kept)?.first().map(|saved| self.objects.parents(saved)).transpose()?;
-        Ok((is_same_tree && bases == Some(self.objects.parents(commit)?)).then_some(reference))
+        let is_kept = || -> Result<bool> {
+            let parents = self.objects.parents(&kept)?;
+            let Some(saved) = parents.first() else { return Ok(false) };
+            if self.objects.tree_id(&kept)? != self.objects.tree_id(commit)? {
+                return Ok(false);
+            }
+            match or_equal {
+                true => Ok(self.objects.parents(saved)? == self.objects.parents(commit)?),
+                false => Ok(saved == commit && self.objects.subject(&kept)? == subject),
+            }
+        };
+        Ok(is_kept().unwrap_or_default().then_some(reference))
     }
 
     fn create_saved(&self, reference: &str, commit: ObjectId) -> Result<()> {

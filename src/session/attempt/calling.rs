@@ -27,10 +27,10 @@ use crate::machine::{Attempt, AttemptHead, Draft};
 use crate::rules::{CallEnd, ReworkCall, Silence, described, idle_limits, outage, priced, question, refused};
 use crate::session::errors::SessionError;
 use crate::session::files::{PROGRAM, own_path, read_program, refuse_spoilt, remove_file};
+use crate::session::handlers::{Workspace, copied_log, remove_call_git};
 use crate::session::store::{
     AGENT, Store, add_said, clear_run_folder, close_escalation, end_of_log, last_failed_log, receive_messages,
 };
-use crate::session::tree::{Workspace, copied_log, remove_call_git};
 use crate::session::wait::{Exited, SessionContext, WaitEnd};
 use crate::state::{Journal, SessionFolder};
 

@@ -23,8 +23,8 @@ use crate::rules::{
 use crate::score::source_id;
 use crate::session::errors::SessionError;
 use crate::session::files::{SETTINGS_FILE, is_own, refuse_spoilt, remove_file};
+use crate::session::handlers::{TreeFact, Workspace, name_of};
 use crate::session::store::{Interrupt, Store, TREE_BEFORE, clear_run_folder, guard_name, run_variables};
-use crate::session::tree::{TreeFact, Workspace, name_of};
 use crate::session::wait::{Deadline, Exited, SessionContext, WaitEnd, Waiter};
 use crate::{crash, exec};
 

@@ -12,8 +12,8 @@ use crate::rules::{
     describe_failure, fresh_step, is_confirmed, is_research, is_timed, over_limit, with_runs,
 };
 use crate::session::errors::SessionError;
+use crate::session::handlers::Workspace;
 use crate::session::store::{Interrupt, RUN, Store};
-use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, SessionContext, WaitEnd, await_gpus, gate_of_run};
 
 /// What came of a fresh run.
@@ -154,7 +154,7 @@ impl MeasuredChange {
                 let store = &mut *shared.store();
                 if is_of_another {
                     // Meanwhile no branch leads to the change.
-                    store.repo.refs.put_ref(&store.contract.tag.open_ref(id), self.commit().as_str())?;
+                    store.keep_open(id, self.commit())?;
                 }
                 workspace.check_out(store, &fresh.made)?;
                 fresh.prepare_run(workspace, store)?;
@@ -218,7 +218,7 @@ impl MeasuredChange {
         }
         workspace.check_out(store, &to_base(subject))?;
         if workspace.owner.follows_branch() {
-            store.repo.refs.drop_ref(&store.contract.tag.open_ref(self.id()))?;
+            store.drop_open(self.id())?;
         }
         Ok(())
     }

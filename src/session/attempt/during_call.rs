@@ -11,10 +11,11 @@ use crate::domain::{CommitId, Notice, Record};
 use crate::exec::{Exit, Running};
 use crate::fs::{FileStamp, read_at_most};
 use crate::git::Repo;
+use crate::machine::Save;
 use crate::rules::History;
 use crate::session::errors::SessionError;
+use crate::session::handlers::{LARGEST_COPY, Workspace};
 use crate::session::store::{Interrupt, Store};
-use crate::session::tree::{LARGEST_COPY, Workspace};
 use crate::session::wait::{Exited, SessionContext, WaitEnd, Waiter};
 
 /// Maximum number of commits examined per call.
@@ -61,7 +62,7 @@ impl Workspace {
         reset.retain(|commit| Some(commit) != back.as_ref());
         for commit in &reset {
             let subject = format!("reset by the agent: {}", store.repo.objects.subject(commit)?);
-            store.refs().keep_as(&subject, commit)?;
+            store.save(&Save::described(commit, subject))?;
         }
         if !reset.is_empty() {
             store.note(Notice::ResetCommitsSaved { count: reset.len(), prefix: store.contract.tag.ref_prefix() });

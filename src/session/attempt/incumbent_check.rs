@@ -13,8 +13,8 @@ use crate::rules::{
     session_noise,
 };
 use crate::session::errors::SessionError;
+use crate::session::handlers::Workspace;
 use crate::session::store::Store;
-use crate::session::tree::Workspace;
 use crate::session::wait::{SessionContext, WaitEnd, gate_of_run};
 
 /// The result of a rerun of the best experiment.

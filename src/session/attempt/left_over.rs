@@ -19,8 +19,8 @@ use crate::machine::OpenRun;
 use crate::rules::{ArtifactGlobs, ExperimentArtifacts, History, artifacts_to_drop, too_little_space};
 use crate::session::errors::SessionError;
 use crate::session::files::is_own;
+use crate::session::handlers::Workspace;
 use crate::session::store::{AGENT, Interrupt, Notices, REVIEW, RUN, Store, job_names, job_place};
-use crate::session::tree::Workspace;
 use crate::session::wait::SessionContext;
 use crate::state::{
     BeforeRun, Matching, SessionFolder, SetAside, StateError, TakenArtifacts, artifacts_aside, forget_artifacts_of,

@@ -23,8 +23,8 @@ use crate::rules::{
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{ignored_inputs, read_records};
+use crate::session::handlers::{Workspace, name_of};
 use crate::session::store::{REVIEW, Store, guard_name, is_being_replaced, job_place, run_name};
-use crate::session::tree::{Workspace, name_of};
 use crate::session::wait::{Deadline, SessionContext, WaitEnd};
 
 /// The result of driving an attempt.

@@ -411,5 +411,5 @@ fn add_replay(store: &mut Store, id: ExperimentId, replay: Replay) -> Result<(),
     let Made { head, commit, .. } = &mut draft.made;
     head.beside.replays.push(replay);
     let (replays, commit) = (head.beside.replays.clone(), commit.clone());
-    Ok(store.refs().keep_replays(id, &replays, &commit)?)
+    store.keep_replays(id, &replays, &commit)
 }

@@ -24,8 +24,8 @@ use crate::rules::{
 };
 use crate::session::errors::{NeedsPerson, SessionError, refuse};
 use crate::session::files::{LogFollower, SEED, file_with, is_pattern, last_changed, newest_file, stamp};
+use crate::session::handlers::Workspace;
 use crate::session::store::{Interrupt, RUN, Store, run_variables};
-use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, Exited, WaitEnd, Waiter};
 
 /// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.

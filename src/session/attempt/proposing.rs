@@ -15,8 +15,8 @@ use crate::git::{Proposal as Change, Untracked};
 use crate::machine::{Attempt, AttemptHead, Made};
 use crate::measure::plain_text;
 use crate::session::errors::SessionError;
+use crate::session::handlers::Workspace;
 use crate::session::store::{AGENT, NO_KEEP, Store, Texts, describe, note_offer};
-use crate::session::tree::Workspace;
 use crate::session::wait::{SessionContext, WaitEnd, write_in_folder};
 use crate::state::Journal;
 
@@ -149,10 +149,8 @@ pub(crate) fn commit_change(
         false => change.prepare_run(workspace, store)?,
     }
     crash::point("committing.commit_noted");
-    let Made { head, commit, .. } = &change.made;
-    workspace.move_head(store, commit, &[&head.base], &format!("experiment {}", head.id))?;
-    crash::point("committing.branch_advanced");
-    workspace.repo.working_tree.adopt_index(proposed)?;
+    let why = format!("experiment {}", change.id());
+    workspace.follow_commit(store, &change.made, proposed, &why)?;
     Ok(Some(change))
 }
 
@@ -171,7 +169,7 @@ pub(crate) fn make_commit(
     workspace.clear_out(store, &head, &change, &mut found)?;
     if change.is_empty() && change.too_large().is_empty() && found.is_empty() {
         workspace.move_head(store, base, &[], "nothing changed")?;
-        workspace.repo.working_tree.adopt_index(change)?;
+        workspace.adopt_index(change)?;
         return Ok(None);
     }
     let made_by_agent = tip != *base

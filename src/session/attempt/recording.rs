@@ -10,13 +10,11 @@ use crate::crash;
 use crate::domain::{CommitId, Concurrency, Event, ExperimentId, Notice, Number, Outcome, Record, Replay, list};
 use crate::fs::written_to;
 use crate::git::WorktreeSnapshot;
-use crate::ledger::Entry;
-use crate::machine::{Attempt, AttemptEntry, AttemptHead, Draft, Made, Recording};
+use crate::machine::{Act, Attempt, AttemptEntry, AttemptHead, Draft, Made, Recording};
 use crate::rules::{Afresh, Car, doubtful_gain, is_confirmed};
 use crate::session::errors::SessionError;
-use crate::session::files::exclude_own;
+use crate::session::handlers::{UsersTree, Workspace};
 use crate::session::store::{NO_KEEP, Store};
-use crate::session::tree::{UsersTree, Workspace};
 
 impl Store {
     /// Records experiments one after the other, those of a train all or none, and closes them. `made` is the change that was
@@ -45,42 +43,57 @@ impl Store {
         }
         // The row of one that is replaced may stand anywhere.
         let rows_from = if made.head.replaces().is_some() { 0 } else { self.ledger.length()? };
-        let mut tags = Vec::new();
-        for record in &records {
-            let (tag, unsynced) = self.refs().prepare_record(record, made.head.replaces())?;
-            self.written.unsynced.append(unsynced);
-            tags.push(tag);
-        }
         let recording = Recording { made, records, rows_from, artifacts_of, has_rows: false };
+        let places = self.prepare(&recording, |_| true)?;
         self.enter(Attempt::Recording(recording.clone()))?;
         crash::point("recording.entered");
-        for (tag, record) in tags.into_iter().zip(&recording.records) {
-            self.repo.refs.place_record(tag)?;
-            crash::point("recording.recorded");
-            self.history.push(record.clone());
-        }
-        self.settle(&recording, tree, LeftParts::Nothing)
+        self.settle(&recording, places, true, tree)
     }
 
     /// Does what a process that was killed has left of it.
     pub(crate) fn finish_recording(&mut self, attempt: Attempt, tree: UsersTree<'_>) -> Result<(), SessionError> {
         let recording = attempt.into_recording();
-        for record in &recording.records {
-            if self.history.get(record.id).is_none() {
-                self.write_record(record, recording.made.head.replaces())?;
-                self.history.push(record.clone());
-            }
-            crash::point("recording.recorded");
+        let known: Vec<ExperimentId> = self.history.records().iter().map(|record| record.id).collect();
+        let places = self.prepare(&recording, |record| !known.contains(&record.id))?;
+        if !places.is_empty() {
+            self.write_journal()?;
         }
-        self.settle(&recording, tree, LeftParts::Something)
+        self.settle(&recording, places, false, tree)
     }
 
-    /// Writes rows, branch, working tree and memory files of what is recorded, and closes the attempts.
-    fn settle(&mut self, recording: &Recording, mut tree: UsersTree<'_>, found: LeftParts) -> Result<(), SessionError> {
+    /// Writes the tags of the records that are `meant`; gives each with the act that places it once the journal is written.
+    fn prepare(
+        &mut self,
+        recording: &Recording,
+        meant: impl Fn(&Record) -> bool,
+    ) -> Result<Vec<(Record, Act)>, SessionError> {
+        let mut places = Vec::new();
+        for record in recording.records.iter().filter(|record| meant(record)) {
+            let (place, unsynced) = self.refs().prepare_record(record, recording.made.head.replaces())?;
+            self.written.unsynced.append(unsynced);
+            places.push((record.clone(), place));
+        }
+        Ok(places)
+    }
+
+    /// Writes refs, rows, branch, working tree and memory files of what is recorded, and closes the attempts. `is_new` says that no
+    /// earlier process has begun with that.
+    fn settle(
+        &mut self,
+        recording: &Recording,
+        places: Vec<(Record, Act)>,
+        is_new: bool,
+        mut tree: UsersTree<'_>,
+    ) -> Result<(), SessionError> {
         let (records, id) = (&recording.records, recording.made.head.id);
+        for (record, place) in places {
+            self.perform(&place)?;
+            crash::point("recording.recorded");
+            self.history.push(record);
+        }
         for record in records {
-            self.write_row(recording, record, found)?;
-            self.refs().keep_replays(record.id, &record.beside.replays, &record.commit)?;
+            self.perform(&recording.row(record, is_new))?;
+            self.keep_replays(record.id, &record.beside.replays, &record.commit)?;
         }
         let look = match (&mut tree, records.last()) {
             (Some(workspace), Some(record)) => workspace.follow(self, &recording.made, record)?,
@@ -117,10 +130,10 @@ impl Store {
         }
         // If somebody at work has deleted the rows meanwhile, those of open experiments are not among the restored ones.
         self.heal()?;
-        records.iter().try_for_each(|record| self.write_row(recording, record, LeftParts::Something))?;
+        records.iter().try_for_each(|record| self.perform(&recording.row(record, false)))?;
         let closed: Vec<ExperimentId> = records.iter().map(|record| record.id).chain([id]).collect();
         for id in closed {
-            self.repo.refs.drop_ref(&self.contract.tag.open_ref(id))?;
+            self.drop_open(id)?;
             self.journal.close(id);
         }
         crash::point("settling.refs_dropped");
@@ -128,43 +141,16 @@ impl Store {
         self.settle_git()
     }
 
-    /// Appends the row of an experiment, or puts it in the place of that of the version which it replaces; unless it is there,
-    /// behind where the file ended when the step was entered. One of the same commit before that is another session's.
-    fn write_row(&mut self, recording: &Recording, record: &Record, found: LeftParts) -> Result<(), SessionError> {
-        let head = &recording.made.head;
-        let name = self.ledger.name();
-        self.ledger.give_way();
-        if matches!(found, LeftParts::Something) && self.ledger.has_row(&record.commit, recording.rows_from)? {
-            return Ok(());
-        }
-        match head.versions.last().filter(|_| head.replaces().is_some()) {
-            Some(old) => self.ledger.replace(&old.commit, &Entry::of(record), &self.folder.state())?,
-            None => self.ledger.append(&Entry::of(record))?,
-        }
-        if self.ledger.name() != name {
-            exclude_own(&self.repo, &[self.ledger.name()])?;
-        }
-        crash::point("settling.row_appended");
-        Ok(())
-    }
-
     /// Brings the branch to the incumbent where no working tree follows it.
     fn follow_with_branch(&mut self, id: ExperimentId, known: &[CommitId]) -> Result<(), SessionError> {
         let tip = self.tip();
-        self.set_branch(&tip, &known.iter().collect::<Vec<_>>(), &format!("experiment {id}"))?;
+        self.set_branch(&tip, known, &format!("experiment {id}"))?;
         crash::point("settling.branch_moved");
         if self.repo.refs.head_if_sound()?.is_some_and(|head| head.branch() == Some(&self.contract.tag.branch_ref())) {
             self.note_once(Notice::HeadOnBranch(self.contract.tag.branch()));
         }
         Ok(())
     }
-}
-
-/// Parts of a record that an interrupted settling may have left.
-#[derive(Debug, Clone, Copy)]
-enum LeftParts {
-    Nothing,
-    Something,
 }
 
 impl Workspace {
@@ -246,8 +232,8 @@ impl Store {
     /// Enters a commit of an attempt, which waits for a slot, in the journal; a ref keeps it from `git gc`.
     pub(crate) fn enter_ready(&mut self, change: &mut RunningChange) -> Result<(), SessionError> {
         let Made { head, commit, .. } = &mut change.made;
-        self.refs().keep_replays(head.id, &head.beside.replays, commit)?;
-        self.repo.refs.put_ref(&self.contract.tag.open_ref(head.id), commit.as_str())?;
+        self.keep_replays(head.id, &head.beside.replays, commit)?;
+        self.keep_open(head.id, commit)?;
         crash::point("ready.ref_made");
         head.seat = None;
         change.enter(self, Attempt::Ready)?;
@@ -257,7 +243,7 @@ impl Store {
 
     /// Closes an attempt that has no record.
     pub(crate) fn close_open(&mut self, id: ExperimentId) -> Result<(), SessionError> {
-        self.refs().drop_all_of(id)?;
+        self.drop_all_of(id)?;
         crash::point("closing.ref_dropped");
         let is_overtaken = |left: &AttemptEntry| {
             let is_tested = matches!(left.attempt, Attempt::Tested { .. })
@@ -280,14 +266,5 @@ impl Store {
         if !written.is_empty() {
             self.note_once(format!("linked paths, which all slots share, were written to: {}", list(&written)));
         }
-    }
-
-    /// Brings the session's branch to `to`, which no working tree follows. A commit at its tip that is none of `known` is
-    /// somebody's, and is kept under a saved ref.
-    pub(crate) fn set_branch(&mut self, to: &CommitId, known: &[&CommitId], why: &str) -> Result<(), SessionError> {
-        let is_known = |tip: &CommitId| known.contains(&tip) || self.history.knows(tip);
-        let done = self.refs().set_branch(to, is_known, why)?;
-        done.into_iter().for_each(|notice| self.note(notice));
-        Ok(())
     }
 }

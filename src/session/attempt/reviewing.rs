@@ -1,7 +1,6 @@
 //! The review of a change before it is kept, by an agent of its own in a tree of its own, also beside others, in the line of
 //! winners.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,8 +12,8 @@ use super::lifecycle::{Attempted, MeasuredChange, Stage};
 use super::recording::join_line;
 use crate::agent::{Answer, Reviewing, review_prompt};
 use crate::domain::{
-    Actor, Event, ExperimentId, Failure, FailureClass, Notice, Outcome, Phase, Record, Review, ReviewVerdict,
-    bytes_text, cut, ended_text, with_causes,
+    Actor, Event, ExperimentId, Failure, FailureClass, Outcome, Phase, Record, Review, ReviewVerdict, bytes_text, cut,
+    ended_text, with_causes,
 };
 use crate::exec::{Job, Running};
 use crate::fs::write_unsynced;
@@ -24,15 +23,12 @@ use crate::measure::last_lines;
 use crate::rules::{JobPlaces, WalledRole, priced};
 use crate::session::errors::SessionError;
 use crate::session::files::{refuse_spoilt, remove_file};
+use crate::session::handlers::{Workspace, make_review_tree, remove_review_tree};
 use crate::session::research::artifact::new_claims;
 use crate::session::store::{REVIEW, Store, clear_run_folder, own_names, run_variables};
-use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, Exited, SessionContext, WaitEnd};
 use crate::state::{SessionFolder, read_log_tail};
 use crate::{agent, crash, exec};
-
-/// The reason that git shows for the lock of the reviewer's working tree.
-const REASON: &str = "made and removed by ar";
 
 /// Limit on the retained output in bytes; the rest is dropped. Structured answers of long reviews have some MiB.
 const OUTPUT: u64 = 16 << 20;
@@ -123,7 +119,7 @@ impl MeasuredChange {
         if shared.store().contract.reviewer.is_none() {
             // It was turned off after it had been called.
             let store = &mut *shared.store();
-            ReviewCall::of(record, &store.folder).remove_tree(store);
+            remove_review_tree(store, &ReviewCall::of(record, &store.folder).tree);
             return Ok(WaitEnd::Done(()));
         }
         let call = ReviewCall::of(record, &shared.store().folder);
@@ -168,13 +164,13 @@ impl ReviewCall<'_> {
             Err(error) if error.is_disk_full() => return Err(error),
             Err(error) => {
                 shared.store().end_detection(id)?;
-                self.remove_tree(&mut shared.store());
+                remove_review_tree(&mut shared.store(), &self.tree);
                 return Ok(WaitEnd::Done(unreviewed(format!("it cannot be called: {}", with_causes(&error)), began)));
             }
         };
         if ended.is_over() {
             restore_after(shared, id, REVIEW).await?;
-            self.remove_tree(&mut shared.store());
+            remove_review_tree(&mut shared.store(), &self.tree);
         }
         if matches!(ended, WaitEnd::Detached) {
             return Ok(WaitEnd::Detached);
@@ -198,11 +194,7 @@ impl ReviewCall<'_> {
         let contract = store.contract.clone();
         let Some(command) = contract.reviewer.clone() else { return Err(SessionError::Missing("--reviewer")) };
         clear_run_folder(&store.folder, record.id, contract.guards.len(), &mut store.notices)?;
-        // An interrupted review may have left its tree.
-        store.repo.remove_kept(&self.tree)?;
-        let kept = store.repo.keep_worktree(&self.tree, &record.commit, REASON)?;
-        // The change may tell agents what to do, and the reviewer is one.
-        kept.repo.working_tree.take_over(&record.commit, &contract.start, agent::instructs_agents)?;
+        make_review_tree(store, &self.tree, &record.commit)?;
         let diff = store.repo.objects.diff_text(&record.base, &record.commit)?;
         let prompt = prompt(store, self, &diff)?;
         [self.answer(), self.diff(), self.log()].iter().try_for_each(|path| remove_file(path))?;
@@ -239,15 +231,6 @@ impl ReviewCall<'_> {
         })?;
         store.note(Event::ReviewStarted { id: record.id });
         Ok(job)
-    }
-
-    /// Removes the tree of a review with all that is in it.
-    fn remove_tree(&self, store: &mut Store) {
-        if let Err(error) = store.repo.remove_kept(&self.tree) {
-            store.note(Notice::ReviewTreeStays { tree: self.tree.clone(), why: with_causes(&error) });
-        }
-        // Without slots nothing else is in it.
-        let _ = fs::remove_dir(store.folder.trees());
     }
 
     /// Reads the review from the answer of a finished reviewer.

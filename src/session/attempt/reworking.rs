@@ -8,14 +8,13 @@ use super::proposing::{Called, commit_change, make_commit};
 use crate::agent::MergeRequest;
 use crate::crash;
 use crate::domain::{
-    CommitId, Event, ExperimentId, Failure, FailureClass, Notice, Replay, Review, ReviewVerdict, Version,
-    experiment_name,
+    CommitId, Event, ExperimentId, Failure, FailureClass, Replay, Review, ReviewVerdict, Version, experiment_name,
 };
-use crate::machine::{Attempt, AttemptHead, Draft, Made, Ported};
+use crate::machine::{Attempt, AttemptHead, Draft, Made, Ported, Save};
 use crate::rules::{FileTerms, Forbidden, LOST_RETRIES, MergedStep, ReworkCall, before_run};
 use crate::session::errors::SessionError;
+use crate::session::handlers::Workspace;
 use crate::session::store::{AGENT, Store, Texts};
-use crate::session::tree::Workspace;
 use crate::session::wait::{SessionContext, WaitEnd, gate_of_call};
 
 /// The outcome of a rework.
@@ -132,7 +131,7 @@ impl MeasuredChange {
         let mut draft = self.draft;
         let (id, record) = (draft.made.head.id, &draft.record);
         let version = format!("version {}", draft.made.head.versions.len() + 1);
-        let reference = store.refs().keep_of(id, &version, &record.commit)?;
+        let reference = store.save(&Save::of(id, &version, &record.commit))?;
         crash::point("rework.version_saved");
         let ReworkCall { time, limit, .. } = call;
         store.note(Event::CalledAgain { id, reason: record.reason.clone(), time, limit });
@@ -184,8 +183,8 @@ pub(crate) fn make_fresh(
 /// and its agent reworks the measured one once more.
 fn to_be_merged(made: Made, onto: CommitId, store: &mut Store) -> Result<Attempt, SessionError> {
     let Some(record) = made.before.clone() else { return Ok(Attempt::Merge { made, onto }) };
-    let saved = store.refs().keep_once(&made.commit)?;
-    store.note(Notice::ChangeIsIn { what: format!("what was last made of experiment {}", made.head.id), saved });
+    let what = format!("what was last made of experiment {}", made.head.id);
+    store.save_and_note(&Save::change(&made.commit), what)?;
     let made = Made { commit: record.commit.clone(), asked: Some(onto), ..made };
     Ok(Attempt::Rework(Draft::new(made, *record)))
 }
@@ -263,7 +262,7 @@ impl MergeCall {
         if let Some(mut draft) = won {
             let store = &mut *shared.store();
             if let Some(Made { commit, .. }) = merged {
-                store.refs().keep_of(made.head.id, "merged by the agent", &commit)?;
+                store.save(&Save::of(made.head.id, "merged by the agent", &commit))?;
                 draft.ported = Some(Ported { base: onto, commit });
                 if let Some(review) = &mut draft.record.review {
                     *review = Review::of(ReviewVerdict::Unreviewed, "the agent merged it with what was kept since");
@@ -306,8 +305,7 @@ fn commit_merge(
     crash::point("merging.change_committed");
     store.note_call_end(head.id, &exit, made.is_some(), String::new());
     let Some((made, change)) = made else { return Ok(None) };
-    workspace.move_head(store, &made.commit, &[&head.base], "merged")?;
-    workspace.repo.working_tree.adopt_index(change)?;
+    workspace.follow_commit(store, &made, change, "merged")?;
     Ok(Some(made).filter(|made| made.refused.is_none()))
 }
 

@@ -23,8 +23,8 @@ use crate::rules::{
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{clear_folder, full_elsewhere, refuse_spoilt, remove_file};
+use crate::session::handlers::Workspace;
 use crate::session::store::{Interrupt, RUN, RUN_FILES, Store, clear_run_folder, guard_name, job_place, run_name};
-use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, Heartbeat, SessionContext, WaitEnd, gate_of_run};
 
 /// Limit on retries after a job's files were deleted while it was started or picked up.

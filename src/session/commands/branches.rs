@@ -20,7 +20,8 @@ use crate::git::{GitError, Head, HeadTarget, Merged, Repo};
 use crate::ledger::{Ledger, Row};
 use crate::rules::{kept_message, kept_steps, listed, squashed_message};
 use crate::session::errors::{CannotStart, Damaged, SessionError, refuse};
-use crate::session::files::{exclude_own, is_session, record_message, session_of_head};
+use crate::session::files::{exclude_own, is_session, session_of_head};
+use crate::session::handlers::SessionRefs;
 use crate::session::store::{Interrupts, watch_programs, watch_programs_until};
 use crate::session::{SessionView, branch_in_the_way, free_tag, is_taken, note_finalized};
 use crate::state::{SEE_DOCTOR, SessionFolder};
@@ -359,15 +360,7 @@ impl Import {
         let folder = SessionFolder::new(&self.repo.main_worktree(), &self.tag);
         folder.create()?;
         let _lock = folder.lock(self.repo.git_dir(), true)?;
-        let mut written = Vec::new();
-        for record in &self.records {
-            let reference = self.tag.record_ref(record.id);
-            let message = record_message(record)
-                .map_err(|source| SessionError::BadRecord { reference: reference.clone(), source })?;
-            let target = if record.commit.is_known() { &record.commit } else { &self.start };
-            written.push((reference, target.clone(), message));
-        }
-        Ok(self.repo.refs.write_records(&written)?)
+        SessionRefs { repo: &self.repo, tag: &self.tag }.write_all(&self.records, &self.start)
     }
 }
 

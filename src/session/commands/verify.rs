@@ -24,11 +24,9 @@ use crate::rules::{
 };
 use crate::session::errors::{CannotStart, SessionError, VerifyError, refuse};
 use crate::session::files::{read_history, refuse_elsewhere};
+use crate::session::handlers::{SlotSetup, record_verified, write_tag};
 use crate::session::run_loop::slot_setup;
-use crate::session::store::{
-    Interrupt, Interrupts, first_fresh_seed, read_tag, record_verified, watch_programs_until, write_tag,
-};
-use crate::session::tree::SlotSetup;
+use crate::session::store::{Interrupt, Interrupts, first_fresh_seed, read_tag, watch_programs_until};
 use crate::session::{Drive, Placing, Rerunning, SessionView, layout_of};
 use crate::state::OwnerLock;
 

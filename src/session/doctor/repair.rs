@@ -10,8 +10,10 @@ use crate::domain::{Asked, Clock, CommitId, Contract, ExperimentId, Finding, Tag
 use crate::exec::{Job, may_be_held};
 use crate::fs::{copy_beside, read_regular};
 use crate::git::{BrokenRef, LockOwner, Repo};
+use crate::machine::Save;
 use crate::session::errors::SessionError;
-use crate::session::files::{SessionRefs, exclude_own, refuse_elsewhere, remove_file};
+use crate::session::files::{exclude_own, refuse_elsewhere, remove_file};
+use crate::session::handlers::SessionRefs;
 use crate::session::store::{AGENT, journal_of_remains};
 use crate::session::wait::guardian_lines;
 use crate::state::{Journal, Memory, PROGRESS, SessionFolder, lock_all, refuse_held};
@@ -85,13 +87,14 @@ impl Repairs<'_> {
     /// Does a repair of a session; returns a sentence.
     fn apply(&self, facts: &Facts, repair: Repair) -> Result<String, SessionError> {
         let (repo, state) = (self.repo, facts.folder.state());
+        let refs = SessionRefs { repo, tag: &facts.tag };
         Ok(match repair {
             Repair::Ref { broken, object } => {
                 let copy = repo.refs.repair_ref(&broken, &object)?;
                 format!("restored {} to {}; its old file is in {}", broken.name, &object[..8], copy.display())
             }
             Repair::Branch(at) => {
-                repo.refs.create_branch(&facts.tag.branch_ref(), &at, "autoresearch: repair")?;
+                refs.create_branch(&at, "repair")?;
                 format!("recreated the branch {} at {}", facts.tag.branch(), at.short(8))
             }
             Repair::Contract(recorded) => {
@@ -142,8 +145,7 @@ impl Repairs<'_> {
                 format!("removed the damaged {}{kept}; the run counts as lost", path.display())
             }
             Repair::Save { id, name, commit } => {
-                let refs = SessionRefs { repo, tag: &facts.tag };
-                let saved = refs.keep_as(&format!("unfinished experiment {id}"), &commit)?;
+                let saved = refs.save(&Save::described(&commit, format!("unfinished experiment {id}")))?;
                 repo.refs.drop_ref(&name)?;
                 format!("moved {name} to {saved}")
             }

@@ -11,7 +11,7 @@ use crate::git::{GitError, Head, HeadTarget, LinkedEntry, LockFile, LockOwner, O
 use crate::ledger::RESULTS;
 use crate::session::errors::SessionError;
 use crate::session::files::{is_behind_wall, refuse_tracked};
-use crate::session::tree::left_worktrees;
+use crate::session::handlers::left_worktrees;
 use crate::state::SESSIONS_FOLDER;
 
 /// The age from which on a lock of another program is taken for one that was left behind.

@@ -15,9 +15,9 @@ pub(crate) use layout::{
 };
 pub use layout::{SEED_LINE, SETTINGS_FILE, exclude_pattern, names_seed, refuse_tracked};
 pub(crate) use reading::{
-    Damage, Records, SESSIONS, SessionRefs, expected_tip, is_fetched, is_session, lost_records, no_experiment,
-    parse_record, read_baseline, read_history, read_messages, read_records, readable_refs, record_id, record_message,
-    recorded_terms, refuse_changed, session_of_head, stored_contract,
+    Damage, Records, SESSIONS, expected_tip, is_fetched, is_session, lost_records, no_experiment, parse_record,
+    read_baseline, read_history, read_messages, read_records, readable_refs, record_id, record_message, recorded_terms,
+    refuse_changed, session_of_head, stored_contract,
 };
 pub use reading::{no_session, session_tags};
 pub use run_files::read_log;

@@ -27,9 +27,9 @@ use crate::session::files::{
     refuse_changed, refuse_elsewhere, refuse_full, refuse_tracked, session_of_head, session_tags, session_there,
     stored_contract,
 };
+use crate::session::handlers::refuse_artifacts;
 use crate::session::research::{missing_headings, with_research};
 use crate::session::store::{Walls, left_at_tip, watch_programs};
-use crate::session::tree::refuse_artifacts;
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError, refuse_held};
 
 /// The source of the changes.

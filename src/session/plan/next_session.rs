@@ -16,8 +16,8 @@ use crate::session::errors::{Adopting, CannotStart, SessionError, refuse};
 use crate::session::files::{
     expected_tip, read_history, refuse_elsewhere, session_of_head, session_tags, session_there, stored_contract,
 };
+use crate::session::handlers::{SessionRefs, Workspace};
 use crate::session::store::Store;
-use crate::session::tree::Workspace;
 use crate::state::{Journal, SessionFolder, StateError, read_json, write_json};
 
 /// Commits at the tip of an idle session's branch that are no experiment.
@@ -358,8 +358,8 @@ pub(crate) fn leave_former_branch(repo: &Repo, contract: &Contract) -> Result<()
     if refuse_elsewhere(&folder, false).is_err() {
         return Ok(());
     }
-    let why = format!("autoresearch: its commits begin session {}", contract.tag);
-    repo.refs.advance(&branch, &contract.start, &incumbent, &why)?;
+    let why = format!("its commits begin session {}", contract.tag);
+    SessionRefs { repo, tag: &tag }.move_branch(&contract.start, &incumbent, &why)?;
     crash::point("next.former_left");
     Ok(())
 }
@@ -499,7 +499,7 @@ pub(crate) fn go_home(
         let head = workspace.repo.refs.head()?;
         workspace.restore(store, &at, head.commit().unwrap_or(&at))?;
         crash::point("home.put_back");
-        workspace.repo.refs.point_head(&HeadTarget::Branch(branch))?;
+        workspace.point_head(&HeadTarget::Branch(branch))?;
         crash::point("home.head_pointed");
     }
     store.journal.tree.go_home(None);

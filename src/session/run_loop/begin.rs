@@ -31,13 +31,12 @@ use crate::session::errors::{CannotStart, FailedBaseline, SessionError, TryError
 use crate::session::files::{
     INDEX_BEFORE, exclude_own, exclude_pattern, expected_tip, read_history, refuse_elsewhere, remove_file,
 };
+use crate::session::handlers::{SETTINGS_BEFORE, SlotSetup};
 use crate::session::plan::{Drive, Plan, Surveyed, entered_night, leave_former_branch};
 use crate::session::store::open_attempt::contradiction;
 use crate::session::store::{
-    Expected, Interrupts, JournalFile, Notices, RUN, ReceivedMessages, Store, guard_name, is_being_replaced,
-    journal_of_remains, run_name, trouble_text,
+    Interrupts, RUN, Store, guard_name, is_being_replaced, journal_of_remains, run_name, trouble_text,
 };
-use crate::session::tree::{SETTINGS_BEFORE, SlotSetup};
 use crate::session::wait::{Alerted, Deadline, WaitEnd, guardian_lines, interval_of, report_unopened};
 use crate::state::{
     Aside, CARRIED, Journal, Memory, Opener, OwnerLock, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, UNTRACKED, read_json,
@@ -508,23 +507,9 @@ impl OpenedRecords {
         let uuids = |slot: &GpuSlot| slot.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(",");
         let gpus = plan.gpus.iter().map(uuids).collect();
         let journal = Journal { layout: plan.layout, gpus, ..self.journal };
-        Store {
-            written: JournalFile::new(journal.clone()),
-            journal,
-            expected: Expected::of(&plan.folder.state(), &[UNTRACKED, PROTECTED, CARRIED]),
-            repo: Rc::new(plan.repo),
-            folder: plan.folder,
-            contract: plan.contract,
-            history: self.history,
-            ledger: plan.ledger,
-            clock: plan.clock,
-            lock,
-            notices: Notices::default(),
-            messages: ReceivedMessages::default(),
-            walls: plan.walls,
-            activity: 0,
-            rolled_back: false,
-        }
+        let Plan { repo, folder, contract, ledger, clock, walls, .. } = plan;
+        let store = Store::new(Rc::new(repo), (folder, lock), contract, self.history, journal, ledger, clock);
+        Store { walls, ..store }
     }
 }
 

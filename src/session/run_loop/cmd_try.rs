@@ -9,7 +9,7 @@ use super::session::Session;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Message, Outcome, Phase, Record, StopReason, Unparsed, Version};
-use crate::machine::{Attempt, AttemptHead, Made, Origin};
+use crate::machine::{Attempt, AttemptHead, Made, Origin, Save};
 use crate::rules::{History, REWORKS, ReworkCall, directions_tried, doubtful_gain, next_rework};
 use crate::session::attempt::{Attempted, RunningChange, commit_change};
 use crate::session::errors::{CannotStart, SessionError, TryError, refuse};
@@ -265,7 +265,7 @@ impl Session<'_> {
             }
         }
         let version = format!("version {}", head.versions.len() + 1);
-        let reference = store.refs().keep_of(head.id, &version, &record.commit)?;
+        let reference = store.save(&Save::of(head.id, &version, &record.commit))?;
         crash::point("rework.version_saved");
         head.versions.push(Version::of(&record, reference));
         store.history.forget(head.id);

@@ -19,8 +19,8 @@ use crate::session::attempt::{
     leave_as_idea, make_fresh, open_call, open_trial, pick_up, propose, review, settle_line, text_due, to_review,
 };
 use crate::session::errors::SessionError;
+use crate::session::handlers::{Tree, TreeOf, Trees, Workspace};
 use crate::session::store::{Interrupt, Store};
-use crate::session::tree::{Tree, TreeOf, Trees, Workspace};
 use crate::session::wait::{
     Deadline, PauseOutcome, SessionContext, WaitEnd, await_call_permit, await_gpus, take_in_guardians, wait_out,
 };

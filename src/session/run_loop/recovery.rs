@@ -4,18 +4,18 @@
 use super::dispatcher::Dispatcher;
 use super::session::Session;
 use crate::crash;
-use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason, with_causes};
+use crate::domain::{CommitId, ExperimentId, NewIdea, Phase, Record, StopReason, with_causes};
 use crate::git::Repo;
-use crate::machine::{Attempt, AttemptEntry, AttemptHead, Made};
+use crate::machine::{Act, Attempt, AttemptEntry, AttemptHead, Made, Save};
 use crate::rules::{History, OpenAtEnd, Shelved, Why, shelve};
 use crate::session::attempt::{
     MeasuredChange, close_trials, discard, end_jobs, facts_of, job_of, leave_as_idea, take_steps,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::read_history;
+use crate::session::handlers::UsersTree;
 use crate::session::plan::Plan;
 use crate::session::store::{Interrupts, Store};
-use crate::session::tree::UsersTree;
 use crate::session::wait::{Alerted, Observer, needed, report_unopened, trouble_of};
 
 impl Dispatcher<'_, '_> {
@@ -156,10 +156,10 @@ fn drop_left_refs(store: &mut Store) -> Result<(), SessionError> {
             continue;
         }
         if let Some(commit) = store.repo.refs.branch(&name)?.filter(|commit| !store.history.knows(commit)) {
-            let saved = store.refs().keep_as("left open", &commit)?;
-            store.note(Notice::ChangeIsIn { what: "the commit of an attempt that no journal has".into(), saved });
+            let save = Save::described(&commit, "left open".to_owned());
+            store.save_and_note(&save, "the commit of an attempt that no journal has")?;
         }
-        store.repo.refs.drop_ref(&name)?;
+        store.perform(&Act::DropRef { name })?;
     }
     Ok(())
 }
@@ -168,8 +168,7 @@ fn drop_left_refs(store: &mut Store) -> Result<(), SessionError> {
 fn record_measured(store: &mut Store, attempt: Attempt, tree: UsersTree<'_>) -> Result<(), SessionError> {
     let Some(version) = attempt.measured().cloned() else { return store.close_open(attempt.id()) };
     if let Some(commit) = attempt.commit().filter(|commit| **commit != version.commit) {
-        let saved = store.refs().keep(commit)?;
-        store.note(Notice::ChangeIsIn { what: format!("what was last made of experiment {}", attempt.id()), saved });
+        store.save_and_note(&Save::new(commit), format!("what was last made of experiment {}", attempt.id()))?;
     }
     let made = attempt.into_made();
     let record = Record {
@@ -185,7 +184,7 @@ impl Store {
     /// Keeps the commit of a proposal that is not run under a saved ref, and makes its description an idea.
     pub(crate) fn keep_as_idea(&mut self, head: &AttemptHead, commit: &CommitId) -> Result<(), SessionError> {
         let id = head.id;
-        let saved = self.refs().keep_of(id, "not run", commit)?;
+        let saved = self.save(&Save::of(id, "not run", commit))?;
         let text = format!("{} (proposed and not run; its change is {saved})", head.description);
         self.add_ideas(id, &[NewIdea { text, direction: head.direction.clone(), ..NewIdea::default() }])?;
         self.note(format!("the proposal of experiment {id} was not run; it is in {saved}"));

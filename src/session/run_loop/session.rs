@@ -17,9 +17,11 @@ use crate::rules::{History, MAX_FRESH, Night, expected_run, folders_of, is_confi
 use crate::session::attempt::{Attempted, end_late_review, settle_left_artifacts};
 use crate::session::errors::{ErrorKind, SessionError};
 use crate::session::files::is_fetched;
+use crate::session::handlers::{
+    Carrying, Protected, UntrackedFiles, Workspace, forget_copies, open_seat, remove_trees,
+};
 use crate::session::plan::{Drive, Plan, UserCommits, go_home};
 use crate::session::store::{Interrupt, Interrupts, end_programs_in, end_wait, forget_solved, listen};
-use crate::session::tree::{Carrying, Protected, UntrackedFiles, Workspace, forget_copies, open_seat, remove_trees};
 use crate::session::wait::{
     Began, Driven, Events, Machine, Observer, Resumed, SessionContext, escalate_agent, escalate_error, register,
     take_in_guardians,
@@ -219,7 +221,7 @@ impl<'a> Session<'a> {
             }
             Head::Branch { .. } | Head::Detached { .. } | Head::Unborn { .. } => {}
         }
-        Ok(self.workspace.repo.refs.point_head(&HeadTarget::Branch(branch))?)
+        self.workspace.point_head(&HeadTarget::Branch(branch))
     }
 
     /// Waits until the command of `--on-event` was told of all that happened, 10 s at most.
@@ -294,15 +296,12 @@ impl<'a> Session<'a> {
         match store.journal.tree_owner().follows_branch() {
             // A lock by which the start failed keeps HEAD from being written again.
             true if self.workspace.repo.refs.head().is_ok_and(|head| head.target() == before) => {}
-            true => self.workspace.repo.refs.point_head(&before)?,
+            true => self.workspace.point_head(&before)?,
             // The user's working tree stays where it is: at home, if it was switched there, with its files.
             false => remove_trees(store)?,
         }
         crash::point("abandon.head_put_back");
-        let branch = store.contract.tag.branch_ref();
-        if store.repo.refs.branch(&branch)?.is_some() {
-            store.repo.refs.delete_branch(&branch, &start)?;
-        }
+        store.refs().delete_branch(&start)?;
         crash::point("abandon.branch_deleted");
         forget_copies(&store.repo, &store.folder);
         forget(&store.folder.state())?;

@@ -23,9 +23,9 @@ use crate::rules::{
 use crate::session::attempt::{ReviewCall, RunAgain, RunningChange, end_further_runs, to_base};
 use crate::session::errors::SessionError;
 use crate::session::files::{clear_folder, session_of_head};
+use crate::session::handlers::{Workspace, record_verified, remove_trees};
 use crate::session::plan::Drive;
-use crate::session::store::{Interrupt, RUN, Store, end_programs_in, first_fresh_seed, read_tag, record_verified};
-use crate::session::tree::{Workspace, remove_trees};
+use crate::session::store::{Interrupt, RUN, Store, end_programs_in, first_fresh_seed, read_tag};
 use crate::session::view::{NOTES, SessionView};
 use crate::session::wait::{SessionContext, WaitEnd, await_gpus};
 use crate::state::further_runs;
@@ -105,7 +105,7 @@ impl Session<'_> {
         let store = &mut *self.shared.store();
         let confirmed = store.journal.attempts().find(|attempt| matches!(attempt, Attempt::Confirm(_)));
         let Some(made) = confirmed.and_then(Attempt::made).cloned() else { return Ok(None) };
-        store.repo.refs.put_ref(&store.contract.tag.open_ref(made.head.id), made.commit.as_str())?;
+        store.keep_open(made.head.id, &made.commit)?;
         self.workspace.check_out(store, &to_base(&made))?;
         Ok(Some(made))
     }
@@ -113,7 +113,7 @@ impl Session<'_> {
     fn bring_open_change_back(&mut self, made: &Made) -> Result<(), SessionError> {
         let store = &mut *self.shared.store();
         self.workspace.check_out(store, made)?;
-        Ok(store.repo.refs.drop_ref(&store.contract.tag.open_ref(made.head.id))?)
+        store.drop_open(made.head.id)
     }
 }
 

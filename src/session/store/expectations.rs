@@ -11,7 +11,7 @@ use crate::fs::{FileStamp, create_folder, failed, folder_of, free_beside, read_a
 use crate::git::WatchedSettings;
 use crate::ledger::HeldRows;
 use crate::session::files::{HeldSessions, IgnoredFiles, OwnFolder};
-use crate::state::{StateError, json_text};
+use crate::state::{CARRIED, PROTECTED, StateError, UNTRACKED, json_text};
 
 /// The largest file whose content is known, in bytes.
 const LARGEST: u64 = 4 * 1024 * 1024;
@@ -143,10 +143,12 @@ fn changed<'a>(stamps: impl Iterator<Item = (&'a PathBuf, &'a mut Option<FileSta
 }
 
 impl Expected {
-    /// Reads the state files of these names.
-    pub(crate) fn of(state: &Path, names: &[&str]) -> Expected {
+    /// Reads the state files that are restored when somebody changes them.
+    pub(crate) fn of(state: &Path) -> Expected {
         let mut expected = Expected::default();
-        expected.files.learn(names.iter().map(|name| state.join(name)).filter(|path| path.is_file()));
+        expected
+            .files
+            .learn([UNTRACKED, PROTECTED, CARRIED].iter().map(|name| state.join(name)).filter(|path| path.is_file()));
         expected
     }
 

@@ -16,12 +16,12 @@ pub(crate) use jobs::{
 };
 pub(crate) use open_attempt::{
     Texts, add_said, describe, first_fresh_seed, is_being_replaced, journal_of_remains, left_at_tip, read_tag,
-    record_verified, trouble_text, write_tag,
+    trouble_text,
 };
 pub use requests::{Interrupt, Interrupts, SentMessage, drop_message, tell, waiting_messages};
 pub(crate) use requests::{
-    Listener, Notices, ReceivedMessages, close_escalation, end_wait, forget_solved, is_reported, note_changed,
-    receive_messages, remove_report, remove_reports, write_report,
+    Listener, Notices, close_escalation, end_wait, forget_solved, is_reported, note_changed, receive_messages,
+    remove_report, remove_reports, write_report,
 };
 pub use writer::open_backlog;
-pub(crate) use writer::{Files, JournalFile, NO_KEEP, Store, memories, note_offer};
+pub(crate) use writer::{Files, NO_KEEP, Store, memories, note_offer};

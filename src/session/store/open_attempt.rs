@@ -8,7 +8,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -18,14 +17,13 @@ use super::writer::Store;
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{
-    Ablated, CommitId, Contract, DiffStat, Direction, FORMAT_VERSION, Notice, Outcome, Record, Tag, VerifiedPair, list,
-    one_line,
+    Ablated, CommitId, Contract, DiffStat, FORMAT_VERSION, Notice, Outcome, Record, Tag, VerifiedPair, list, one_line,
 };
 use crate::exec::Job;
 use crate::git::{Proposal as Change, Repo};
 use crate::ledger::LedgerFile;
 use crate::machine::{Attempt, AttemptEntry, AttemptHead, Made, Recording};
-use crate::rules::{Expenses, History, LadderState, OpenTrouble, Sample, has_words, judge_open, judge_pair};
+use crate::rules::{Expenses, History, LadderState, OpenTrouble, has_words, judge_open};
 use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{Others, exclude_own, expected_tip, other_records, read_messages, session_tags};
 use crate::state::{
@@ -145,33 +143,6 @@ pub(crate) fn read_tag<T: DeserializeOwned>(
             .hint(format!("look at it with `git show {name}`; a newer ar may have written it"))
     })?;
     Ok(Some(found))
-}
-
-/// Writes a tag on `commit` whose message is `value` on one line.
-pub(crate) fn write_tag<T: Serialize>(
-    repo: &Repo,
-    name: &str,
-    commit: &CommitId,
-    value: &T,
-) -> Result<(), SessionError> {
-    let message = serde_json::to_string(value).map_err(|why| {
-        refuse(CannotStart, format!("cannot write what was verified: {why}")).hint("report this as a defect")
-    })?;
-    Ok(repo.refs.rewrite_record(name, commit, &message)?)
-}
-
-/// Adds a run to a pair, and writes into its tag on a commit what all runs of the pair say by then. `others` are the runs that
-/// tell more of the noise. Returns whether the noise is known.
-pub(crate) fn record_verified(
-    (repo, name, commit): (&Repo, &str, &CommitId),
-    pair: &mut VerifiedPair,
-    (which, seed, value): (usize, u64, f64),
-    direction: Direction,
-    others: &[Vec<Sample>],
-) -> Result<bool, SessionError> {
-    pair.add(which, seed, value);
-    let is_known = judge_pair(pair, direction, others);
-    write_tag(repo, name, commit, pair).map(|()| is_known)
 }
 
 /// The smallest seed that neither a run of the session had nor any larger one, those of comparisons with other sessions among

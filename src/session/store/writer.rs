@@ -28,7 +28,7 @@ use crate::rules::{
     pivot_lesson, stall, summary_lesson,
 };
 use crate::session::errors::SessionError;
-use crate::session::files::{SessionRefs, exclude_own, expected_tip, session_tags};
+use crate::session::files::{exclude_own, expected_tip, session_tags};
 use crate::session::store::jobs::Walls;
 use crate::session::store::requests::Notices;
 use crate::state::{
@@ -36,10 +36,6 @@ use crate::state::{
     Presence, SessionFolder, StateError, read_json,
 };
 use crate::{crash, rules};
-
-/// After how many experiments the refs are packed: so many files are listed in half a millisecond, and packing them takes
-/// some.
-const PACK_EVERY: u32 = 64;
 
 /// The reason of a flag by the ladder.
 pub(crate) const NO_KEEP: &str = "no keep for so long that you should look";
@@ -88,6 +84,35 @@ impl JournalFile {
 }
 
 impl Store {
+    /// The store of a session whose files are locked and read, without walls.
+    pub(crate) fn new(
+        repo: Rc<Repo>,
+        (folder, lock): (SessionFolder, OwnerLock),
+        contract: Contract,
+        history: History,
+        journal: Journal,
+        ledger: LedgerFile,
+        clock: Clock,
+    ) -> Store {
+        Store {
+            written: JournalFile::new(journal.clone()),
+            expected: Expected::of(&folder.state()),
+            repo,
+            folder,
+            lock,
+            contract,
+            history,
+            journal,
+            ledger,
+            clock,
+            notices: Notices::default(),
+            messages: ReceivedMessages::default(),
+            walls: Walls::default(),
+            activity: 0,
+            rolled_back: false,
+        }
+    }
+
     /// Notes what is to be told.
     pub(crate) fn note(&mut self, what: impl Into<Event>) {
         self.notices.note(what);
@@ -115,11 +140,6 @@ impl Store {
     /// The commit that the branch should be at between two experiments.
     pub(crate) fn tip(&self) -> CommitId {
         expected_tip(&self.contract, self.history.incumbent().map(|record| &record.commit))
-    }
-
-    /// The session's refs.
-    pub(crate) fn refs(&self) -> SessionRefs<'_> {
-        SessionRefs { repo: &self.repo, tag: &self.contract.tag }
     }
 
     /// The number of the next attempt: no record and no attempt that is open has it.
@@ -171,34 +191,6 @@ impl Store {
         }
         // The next step says the same; until then the record's ref says that the experiment is over.
         self.written.journal = self.journal.clone();
-        Ok(())
-    }
-
-    /// Writes a record, and the journal before its ref. The ref must be a new one, or lead to the object that it `replaces`.
-    pub(crate) fn write_record(&mut self, record: &Record, replaces: Option<&str>) -> Result<(), SessionError> {
-        let (tag, unsynced) = self.refs().prepare_record(record, replaces)?;
-        self.written.unsynced.append(unsynced);
-        self.write_journal()?;
-        Ok(self.repo.refs.place_record(tag)?)
-    }
-
-    /// Puts a record in the place of the one with its number, in one step.
-    pub(crate) fn amend_record(&mut self, record: &Record) -> Result<(), SessionError> {
-        let former = self.repo.refs.ref_object(&self.contract.tag.record_ref(record.id))?;
-        self.write_record(record, former.as_deref())?;
-        self.history.amend(record.clone());
-        Ok(())
-    }
-
-    /// Writes pruned objects again that are still in use, and packs the refs of the records each [`PACK_EVERY`] experiments.
-    /// Reports a failure to pack and continues.
-    pub(crate) fn settle_git(&mut self) -> Result<(), SessionError> {
-        self.repo.objects.settle_objects()?;
-        if self.history.next_id().number().is_multiple_of(PACK_EVERY)
-            && let Err(error) = self.repo.refs.pack_refs(&self.contract.tag.ref_prefix())
-        {
-            self.note_once(format!("cannot pack the refs of the records: {}", with_causes(&error)));
-        }
         Ok(())
     }
 

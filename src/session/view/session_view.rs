@@ -24,9 +24,10 @@ use crate::rules::{
 };
 use crate::session::errors::{CannotStart, SessionError, Usage, refuse};
 use crate::session::files::{
-    Choice, Chosen, SessionRefs, choose_session, no_experiment, no_session, parse_record, program_of, read_history,
-    refuse_changed, session_tags, stored_contract,
+    Choice, Chosen, choose_session, no_experiment, no_session, parse_record, program_of, read_history, refuse_changed,
+    session_tags, stored_contract,
 };
+use crate::session::handlers::SessionRefs;
 use crate::session::store::{Files, last_failed_log, memories, waiting_messages};
 use crate::state::{Calls, Journal, RatedLine, SessionFolder, add_rating, plain_log, read_log_tail, read_ratings};
 

@@ -18,8 +18,8 @@ use crate::agent::{SearchFinding, permission_hint};
 use crate::domain::{Bound, Environment, Event, ExperimentId, Reached, StopReason};
 use crate::exec::Executor;
 use crate::session::errors::SessionError;
+use crate::session::handlers::SlotSetup;
 use crate::session::store::{AGENT, Interrupt, Interrupts, REVIEW, Store};
-use crate::session::tree::SlotSetup;
 
 /// Interval between heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(60);

@@ -24,12 +24,11 @@ use crate::rules::{GuardianAction, interval, retry_pause};
 use crate::session::errors::{ErrorKind, SessionError};
 use crate::session::files::{read_history, refuse_elsewhere, refuse_full, stored_contract};
 use crate::session::store::{
-    Expected, Interrupt, Interrupts, JournalFile, Listener, Notices, ReceivedMessages, Store, Walls, close_escalation,
-    receive_messages, remove_report, write_report,
+    Interrupt, Interrupts, Listener, Store, close_escalation, receive_messages, remove_report, write_report,
 };
 use crate::state::{
-    EscalationFiles, EventLog, GuardianFiles, Journal, OpenOutage, PROTECTED, Register, SessionFolder, StateError,
-    UNTRACKED, has_guardian, user_folder,
+    EscalationFiles, EventLog, GuardianFiles, Journal, OpenOutage, Register, SessionFolder, StateError, has_guardian,
+    user_folder,
 };
 
 /// Returns whether the session waits for the user's answer to a problem instead of stopping. If a guard watches, it
@@ -339,23 +338,8 @@ pub async fn hear_guardians(repo: &Repo, tag: &Tag, clock: Clock, observer: Obse
     let metric = &contract.metric.name;
     let ledger = LedgerFile::open(&LedgerFile::place(&root, metric), metric, contract.ledger)?;
     let log = EventLog::new(&folder.logs());
-    let mut store = Store {
-        written: JournalFile::new(journal.clone()),
-        history: read_history(repo, tag)?,
-        repo: Repo::discover(repo.worktree())?.into(),
-        expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),
-        journal,
-        folder,
-        contract,
-        ledger,
-        clock,
-        lock,
-        notices: Notices::default(),
-        messages: ReceivedMessages::default(),
-        walls: Walls::default(),
-        activity: 0,
-        rolled_back: false,
-    };
+    let (repo, history) = (Repo::discover(repo.worktree())?.into(), read_history(repo, tag)?);
+    let mut store = Store::new(repo, (folder, lock), contract, history, journal, ledger, clock);
     copy_guardian_lines(&mut store, &log)?;
     let mut events = Events::new(observer, log);
     for event in store.notices.take() {

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::act::Act;
 use crate::domain::{
     AgentCall, CommitId, Concurrency, ExperimentId, Failure, Fingerprint, Outcome, Phase, Record, RunRole, Version,
 };
@@ -207,6 +208,15 @@ pub struct Recording {
     pub artifacts_of: Option<ExperimentId>,
     /// True once the rows are known to be there.
     pub has_rows: bool,
+}
+
+impl Recording {
+    /// The act that writes the row of one of its records. `is_new` says that no earlier process can have written it.
+    pub fn row(&self, record: &Record, is_new: bool) -> Act {
+        let head = &self.made.head;
+        let replaces = head.versions.last().filter(|_| head.replaces().is_some()).map(|version| version.commit.clone());
+        Act::Row { id: record.id, from: (!is_new).then_some(self.rows_from), replaces }
+    }
 }
 
 /// An open attempt at its step.

@@ -316,7 +316,7 @@ impl Workspace {
         self.repo.working_tree.take_over(commit, base, |path| back.contains(path))?;
         let known = self.known_untracked()?;
         let staged = self.repo.working_tree.propose(base, &known)?;
-        Ok(self.repo.working_tree.adopt_index(staged)?)
+        self.adopt_index(staged)
     }
 
     /// Returns the failure if `who`, the run or a guard, changed or shadowed protected files, and removes the shadows. Files that

@@ -13,8 +13,8 @@ use crate::crash;
 use crate::domain::{CommitId, Event, ExperimentId, Notice, Record, TreeOwner, list};
 use crate::exec::JobFiles;
 use crate::fs::{read_regular, write_atomic};
-use crate::git::{HeadTarget, MissingFiles, Repo, Saved, TreeStamps, Untracked, WorktreeSnapshot};
-use crate::machine::{AttemptHead, Made};
+use crate::git::{HeadTarget, MissingFiles, Proposal as Change, Repo, Saved, TreeStamps, Untracked, WorktreeSnapshot};
+use crate::machine::{Act, AttemptHead, Made, Save};
 use crate::rules::FileTerms;
 use crate::session::errors::{SessionError, TryError};
 use crate::session::files::{INDEX_BEFORE, is_own};
@@ -131,7 +131,7 @@ impl Workspace {
             },
         };
         if is_elsewhere {
-            self.repo.refs.point_head(&target)?;
+            self.point_head(&target)?;
             if let HeadTarget::Branch(_) = target {
                 store.note(format!("switched HEAD back to {}", store.contract.tag.branch()));
             }
@@ -151,7 +151,7 @@ impl Workspace {
     fn clear_operation(&mut self, store: &mut Store) -> Result<(), SessionError> {
         let Some(operation) = self.repo.operation()? else { return Ok(()) };
         for commit in &operation.commits {
-            store.refs().keep(commit)?;
+            store.save(&Save::new(commit))?;
         }
         self.repo.clear_operation()?;
         store.note(format!("ended an unfinished {}; its commits are saved", operation.name));
@@ -172,13 +172,36 @@ impl Workspace {
             return Ok(());
         }
         if !known.contains(&&tip) {
-            let saved = store.refs().keep(&tip)?;
+            let saved = store.save(&Save::new(&tip))?;
             store.note(Notice::BranchMoved { tip: tip.clone(), saved });
         }
         match self.head_at(store, to) {
             HeadTarget::Branch(_) => Ok(store.refs().move_branch(&tip, to, why)?),
-            detached @ HeadTarget::Detached(_) => Ok(self.repo.refs.point_head(&detached)?),
+            detached @ HeadTarget::Detached(_) => self.point_head(&detached),
         }
+    }
+
+    /// Points HEAD at a branch or a commit, whatever it is at.
+    pub(crate) fn point_head(&self, target: &HeadTarget) -> Result<(), SessionError> {
+        Ok(self.repo.refs.point_head(target)?)
+    }
+
+    /// Makes the index that of a change, which is committed.
+    pub(crate) fn adopt_index(&self, change: Change) -> Result<(), SessionError> {
+        Ok(self.repo.working_tree.adopt_index(change)?)
+    }
+
+    /// Brings HEAD and index from the base to the commit of a change that is in the working tree.
+    pub(crate) fn follow_commit(
+        &mut self,
+        store: &mut Store,
+        Made { head, commit, .. }: &Made,
+        change: Change,
+        why: &str,
+    ) -> Result<(), SessionError> {
+        self.move_head(store, commit, &[&head.base], why)?;
+        crash::point("committing.branch_advanced");
+        self.adopt_index(change)
     }
 
     /// Brings index and working tree to `target`; what differs from `expected` and is not `ar`'s is saved first.
@@ -234,7 +257,7 @@ impl Workspace {
         let at = self.reclaim_head(store, commit)?;
         self.restore(store, commit, &at)?;
         crash::point("checkout.put_back");
-        Ok(self.repo.refs.point_head(&HeadTarget::Detached(commit.clone()))?)
+        self.point_head(&HeadTarget::Detached(commit.clone()))
     }
 
     /// Does the same as [`reset_to`](Self::reset_to) for a call that was cut off, after which nothing is known of the tree.
@@ -269,9 +292,9 @@ impl Workspace {
         self.clear_left_out(store, id, base, &change)?;
         if !change.is_empty() {
             let commit = self.repo.working_tree.commit(&change, base, &format!("unfinished experiment {id}"))?;
-            let saved = store.refs().keep_once(&commit)?;
+            let saved = store.save(&Save::change(&commit))?;
             crash::point("git.change_kept");
-            self.repo.working_tree.adopt_index(change)?;
+            self.adopt_index(change)?;
             store.note(format!("saved the unfinished change of experiment {id} as {saved}"));
             crash::point("reset.change_kept");
             self.restore(store, base, &commit)?;
@@ -286,8 +309,7 @@ impl Workspace {
     /// before it.
     pub(crate) fn undo_commit(&mut self, store: &mut Store, made: &Made, what: &str) -> Result<(), SessionError> {
         if made.commit != made.head.base {
-            let saved = store.refs().keep_once(&made.commit)?;
-            store.note(Notice::ChangeIsIn { what: what.to_owned(), saved });
+            store.save_and_note(&Save::change(&made.commit), what)?;
         }
         crash::point("rollback.change_saved");
         self.restore_base(store, made)
@@ -472,14 +494,14 @@ impl Workspace {
         write_atomic(&store.folder.state().join(INDEX_BEFORE), &self.repo.index.bytes()?)?;
         crash::point("aside.index_kept");
         let commit = self.repo.working_tree.commit(&change, &base, &description)?;
-        let reference = store.refs().keep(&commit)?;
+        let reference = store.save(&Save::new(&commit))?;
         crash::point("git.change_kept");
         crash::point("aside.change_kept");
         store.journal.tree.set_aside(Aside { commit, description, direction, proposal: more, reference });
         store.write_journal()?;
         crash::point("aside.noted");
         // The saved copy of the index shows what was staged.
-        Ok(self.repo.working_tree.adopt_index(change)?)
+        self.adopt_index(change)
     }
 
     /// Puts the change that was set aside, if there is one, back into the working tree with what was staged of it.
@@ -488,9 +510,7 @@ impl Workspace {
         let start = store.contract.start.clone();
         self.restore(store, &aside.commit, &start)?;
         crash::point("aside.change_taken_out");
-        if let Some(kept) = store.repo.refs.branch(&aside.reference)? {
-            store.repo.refs.delete_branch(&aside.reference, &kept)?;
-        }
+        store.perform(&Act::DropRef { name: aside.reference })?;
         crash::point("aside.ref_deleted");
         let path = store.folder.state().join(INDEX_BEFORE);
         match read_regular(&path) {

@@ -11,11 +11,13 @@ use tokio::time::sleep;
 
 use super::protected::Protected;
 use super::working_tree::Workspace;
+use crate::agent;
 use crate::crash;
-use crate::domain::{CommitId, Notice, Record, TreeOwner};
+use crate::domain::{CommitId, Notice, Record, TreeOwner, with_causes};
 use crate::exec::GpuLocks;
 use crate::fs::{make_folder, make_links, open_regular};
 use crate::git::{ChangeKind, Repo, TreeState, Untracked};
+use crate::machine::Save;
 use crate::rules::{FileTerms, GpuSlot, folders_of, slot_variables, variables_of_slot};
 use crate::session::errors::SessionError;
 use crate::session::files::{REPRO_FOLDER, UNFINISHED};
@@ -247,13 +249,12 @@ impl Workspace {
                 Some(made) => made,
                 None => {
                     let made = self.repo.working_tree.commit(&left, &at, "left over in a seat")?;
-                    let saved = store.refs().keep(&made)?;
+                    store.save_and_note(&Save::new(&made), "what was left over in a seat")?;
                     crash::point("git.change_kept");
-                    store.note(Notice::ChangeIsIn { what: "what was left over in a seat".into(), saved });
                     made
                 }
             };
-            self.repo.working_tree.adopt_index(left)?;
+            self.adopt_index(left)?;
             crash::point("seat.left_over_kept");
             self.restore(store, &at, &made)?;
         }
@@ -309,6 +310,23 @@ async fn goes_with(mut files: Vec<PathBuf>, patience: Duration, is_whole: impl F
         sleep(LOOK).await;
     }
     true
+}
+
+/// Makes the tree of a review at `dir`, with the record's commit in it and the instructions of the session's start for agents:
+/// the change may tell agents what to do, and the reviewer is one. One that an interrupted review left is removed first.
+pub(crate) fn make_review_tree(store: &Store, dir: &Path, commit: &CommitId) -> Result<(), SessionError> {
+    store.repo.remove_kept(dir)?;
+    let kept = store.repo.keep_worktree(dir, commit, REASON)?;
+    Ok(kept.repo.working_tree.take_over(commit, &store.contract.start, agent::instructs_agents)?)
+}
+
+/// Removes the tree of a review with all that is in it.
+pub(crate) fn remove_review_tree(store: &mut Store, dir: &Path) {
+    if let Err(error) = store.repo.remove_kept(dir) {
+        store.note(Notice::ReviewTreeStays { tree: dir.to_owned(), why: with_causes(&error) });
+    }
+    // Without slots nothing else is in it.
+    let _ = std::fs::remove_dir(store.folder.trees());
 }
 
 /// Removes the linked working trees of the session.

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::refs::SessionRefs;
 use crate::domain::{Actor, Actors, CommitId, ExperimentId, Notice, Record, RowChanges, Tag, list};
 use crate::fs::{FileStamp, free_beside, if_exists, is_irregular, move_away, move_irregular_away};
 use crate::git::Repo;
@@ -16,8 +17,7 @@ use crate::ledger::{Entry, HeldRows, LedgerChanges};
 use crate::rules::{History, RefChanges, compare_refs};
 use crate::session::errors::SessionError;
 use crate::session::files::{
-    HeldSessions, IgnoredFiles, Others, OwnFolder, SESSIONS, SessionRefs, is_odd_ref, other_records, readable_refs,
-    tag_of,
+    HeldSessions, IgnoredFiles, Others, OwnFolder, SESSIONS, is_odd_ref, other_records, readable_refs, tag_of,
 };
 use crate::session::store::{Detection, Expected, Notices, RUN_FILES, Stamps, Store, note_changed};
 use crate::state::{EVENT_LOGS, MEMORY_FILES, Memory, SESSIONS_FOLDER, STATE_FILES, SessionFolder};
@@ -112,7 +112,6 @@ impl Detection {
         who: &Actors,
         notices: &mut Notices,
     ) -> Result<Vec<(String, String)>, SessionError> {
-        let refs = &of.repo.refs;
         let mut there = watched_refs(of.repo)?;
         let (RefChanges { foreign, moved, gone }, of_others) = self.ref_changes(of, &there);
         for (tag, name) in of_others {
@@ -124,23 +123,20 @@ impl Detection {
             }
         }
         for (name, object) in foreign {
-            of.keep_target(&name, history)?;
-            refs.drop_ref(&name)?;
+            of.drop_foreign(&name, history)?;
             there.retain(|(known, _)| *known != name);
             notices.note(format!("removed the ref {name}, created at {} while {who} active", &object[..8]));
         }
         for (name, was, object) in moved {
-            of.keep_target(&name, history)?;
-            if !refs.put_ref(&name, &was)? {
+            if !of.restore(&name, &was, history)? {
                 // Its object is gone: a record is made anew.
-                refs.drop_ref(&name)?;
                 there.retain(|(known, _)| *known != name);
             }
             notices.note(format!("restored the ref {name}, moved to {} while {who} active", &object[..8]));
         }
         let mut back = Vec::new();
         for (name, was) in gone {
-            if refs.put_ref(&name, &was)? {
+            if of.repo.refs.put_ref(&name, &was)? {
                 there.push((name.clone(), was));
                 back.push(name);
             }
