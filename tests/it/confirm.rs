@@ -351,7 +351,11 @@ fn killed_at_any_point_in_place_no_run_is_counted_twice() {
 #[test]
 fn killed_at_any_point_on_slots_no_seed_is_used_twice() {
     let none = (Vec::new(), String::new());
-    crate::crash::in_parallel(&starts(&[1, 3]), |(point, time)| {
+    let mut starts = starts(&[1, 3]);
+    // Sessions on slots are killed at those of artifacts in the tests of these.
+    let is_of_artifacts = |point: &str| point.starts_with("artifacts.") && point != "artifacts.worse_removed";
+    starts.retain(|(point, _)| soak().is_some() || !is_of_artifacts(point));
+    crate::crash::in_parallel(&starts, |(point, time)| {
         is_killed_and_resumed(point, *time, &["--slots", "2"], &none, &[])
     });
 }

@@ -16,7 +16,7 @@ fn repo_with_interpreter() -> TestRepo {
     let python = format!(
         "#!/bin/sh\ncase $1 in -c) ;; *) exec sh \"$@\" ;; esac\necho asked >> {beside}/asked\n\
          printf 'version\\tpython\\t3.12.1\\nversion\\ttorch\\t%s\\n' \"$(cat {beside}/torch)\"\n\
-         printf 'stamp\\t{beside}/torch\\n'\nif [ -e {beside}/slow ]; then sleep 60 & wait; fi\n"
+         printf 'stamp\\t{beside}/torch\\n'\nif [ -e {beside}/slow ]; then sleep 600 & wait; fi\n"
     );
     repo.write("env/bin/python", python);
     repo.chmod("env/bin/python", true);
@@ -82,7 +82,7 @@ fn an_interpreter_that_does_not_answer_holds_nothing_up_and_leaves_nothing_behin
     fs::write(repo.outside().join("slow"), "").unwrap();
     let start = Instant::now();
     ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", "env/bin/python train.sh", "--tag", "t"]).ok();
-    assert!(start.elapsed().as_secs() < 40, "{:?}", start.elapsed());
+    assert!(start.elapsed().as_secs() < 300, "{:?}", start.elapsed());
     // What it printed until then counts.
     assert_eq!(record(&repo, 0)["environment"]["tools"]["torch"], "2.4.0");
     until("the end of all processes", || repo.processes().is_empty().then_some(()));

@@ -224,7 +224,10 @@ fn a_command_that_hangs_holds_nothing_up() {
         let journal: Value = serde_json::from_slice(&journal).ok()?;
         (journal["status"] == "stopped").then_some(())
     });
-    let hook = fs::read_to_string(repo.outside().join("hook")).unwrap();
+    let hook = until("the command to start", || {
+        let hook = fs::read_to_string(repo.outside().join("hook")).ok()?;
+        hook.ends_with('\n').then_some(hook)
+    });
     let is_there = || Path::new("/proc").join(hook.trim()).exists();
     assert!(is_there(), "it still hangs, and both experiments are done");
     let job: Value = serde_json::from_str(&repo.read(".autoresearch/t/logs/on-event/hook.job.json")).unwrap();

@@ -143,7 +143,7 @@ fn the_wait_survives_a_kill_and_ends_at_once_when_somebody_asks() {
     }
     assert_eq!(journal(&repo)["outage"]["outage"]["until"], before["outage"]["until"]);
     assert_eq!(calls(&repo), 1, "nobody calls an agent that said when its limit is lifted");
-    assert!(began.elapsed().as_secs() < 20, "none of them waited");
+    assert!(began.elapsed().as_secs() < 600, "none of them waited for its two hours");
     ar(&repo, ["resume", "--agent", &agent("true")]).ok();
     assert_eq!(
         (repo.read("results.tsv").lines().count(), &journal(&repo)["iteration"]),
@@ -199,11 +199,11 @@ fn a_budget_ends_the_wait() {
     let repo = training_repo();
     let began = Instant::now();
     // On a busy machine the baseline alone takes longer.
-    run(&repo, "echo 'Network is unreachable, retry after 40 s'; exit 1", &["--max-experiments", "0"]).ok();
-    let called = ar(&repo, ["resume", "--max-experiments", "1", "--for", "1500ms"]).ok();
+    run(&repo, "echo 'Network is unreachable, retry after 400 s'; exit 1", &["--max-experiments", "0"]).ok();
+    let called = ar(&repo, ["resume", "--max-experiments", "1", "--for", "5s"]).ok();
     assert!(called.stdout.contains("the agent is offline: Network is unreachable"), "{called:#?}");
-    assert!(began.elapsed().as_secs() < 20, "{called:#?}");
-    assert!(called.stdout.ends_with("stopped: time limit of 1.5s reached\n"), "{called:#?}");
+    assert!(began.elapsed().as_secs() < 300, "{called:#?}");
+    assert!(called.stdout.ends_with("stopped: time limit of 5s reached\n"), "{called:#?}");
 }
 
 #[test]

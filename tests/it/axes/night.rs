@@ -1,7 +1,11 @@
 //! A whole night of a scripted researcher, in one piece and killed again and again.
 
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
 use super::harness::{course, first_call, records, repo, status};
-use crate::support::{TestRepo, ar, ar_command, ar_in_time};
+use crate::support::{TestRepo, ar_command, ar_in_time};
 
 const RULES: [&str; 6] = ["--keep-above", "0.45", "--stop-rule", "plateau:30", "--cadence", "novelty"];
 
@@ -33,7 +37,7 @@ fn check(repo: &TestRepo) {
     // 27 and thirty more.
     assert_eq!(records.len(), 1 + 57);
     let best = records.iter().max_by(|one, other| {
-        let value = |record: &serde_json::Value| record["metric"]["value"].as_f64().unwrap_or(-1.0);
+        let value = |record: &Value| record["metric"]["value"].as_f64().unwrap_or(-1.0);
         value(one).total_cmp(&value(other))
     });
     // (0.80 + 0.70 + 1.00 + 0.495) / 4
@@ -50,13 +54,19 @@ fn check(repo: &TestRepo) {
     );
 }
 
-#[test]
-fn a_night_ends_where_the_arithmetic_says_and_slows_down_on_the_way() {
+/// What a night in one piece told, and what it came to.
+static WHOLE: LazyLock<(Vec<Value>, Vec<String>)> = LazyLock::new(|| {
     let repo = repo();
     let mut args = begin(&repo);
     args.extend(["--format", "json"].map(str::to_owned));
     let events = ar_in_time(&repo, args).ok().json_lines();
     check(&repo);
+    (events, course(&repo))
+});
+
+#[test]
+fn a_night_ends_where_the_arithmetic_says_and_slows_down_on_the_way() {
+    let (events, _) = &*WHOLE;
     // In minutes: on a busy machine a pause is found a second later.
     let pauses: Vec<u64> = events
         .iter()
@@ -103,8 +113,6 @@ fn a_night_that_is_killed_again_and_again_comes_to_the_same() {
     }
     assert!(kills >= 5, "{kills} kills");
     check(&repo);
-    let undisturbed = self::repo();
-    ar(&undisturbed, begin(&undisturbed)).ok();
-    assert_eq!(course(&repo), course(&undisturbed));
+    assert_eq!(course(&repo), WHOLE.1);
     assert_eq!(repo.read("results.tsv").lines().count(), 1 + 58);
 }

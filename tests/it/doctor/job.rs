@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::session::edit;
 use crate::cluster::Engine;
 use crate::lanes::landscape::first_call;
-use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
+use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, in_time, until};
 
 /// The folders of trials that are there.
 fn trials(repo: &TestRepo) -> Vec<PathBuf> {
@@ -40,6 +40,13 @@ fn says(found: &[(String, String, String)], level: &str, what: &str, hint: &str)
 fn spawn(repo: &TestRepo, args: &[&str]) -> Child {
     let mut command = ar_command(repo, &repo.path(), args);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Calls it with so much of its waits that an engine in Python answers within them on a busy machine, too.
+fn ar_patiently(repo: &TestRepo, args: &[&str], waits: &str) -> Called {
+    let mut command = ar_command(repo, &repo.path(), args);
+    command.env("AR_WAITS", waits);
+    in_time(command)
 }
 
 /// The settings without which the doctor has an error of its own.
@@ -79,7 +86,7 @@ fn a_job_says_what_it_sees_before_a_session_and_in_one() {
 fn a_job_that_does_not_start_in_time_is_cancelled() {
     let (repo, engine) = Engine::with(SET);
     engine.write("hold", "0");
-    let called = ar_in_time(&repo, [&JSON[..], &["--wait", "2s"]].concat()).exits(1);
+    let called = ar_patiently(&repo, &[&JSON[..], &["--wait", "2s"]].concat(), "1").exits(1);
     let found = of_executor(&called);
     says(&found, "error", "no job of `commands` started within 2s", "ar doctor --job --wait 1h");
     assert!(!found.iter().any(|(_, what, _)| what.contains("could not confirm")), "{found:#?}");
@@ -87,7 +94,7 @@ fn a_job_that_does_not_start_in_time_is_cancelled() {
 
     // An engine that says nothing more hangs nothing.
     engine.write("faults-states", &"fail\n".repeat(200));
-    let called = ar_in_time(&repo, [&JSON[..], &["--wait", "3s"]].concat()).exits(1);
+    let called = ar_patiently(&repo, &[&JSON[..], &["--wait", "3s"]].concat(), "1").exits(1);
     // The engine may be away from the first question on, or from the last.
     let found = of_executor(&called);
     let told = ["no job of `commands` started within 3s", "`ar` could not confirm", "the engine is away"];
@@ -99,7 +106,7 @@ fn a_job_that_does_not_start_in_time_is_cancelled() {
 fn an_engine_that_takes_no_job_says_why() {
     let (repo, engine) = Engine::with(SET);
     engine.write("faults-submit", &"fail\n".repeat(50));
-    let found = of_executor(&ar_in_time(&repo, JSON).exits(1));
+    let found = of_executor(&ar_patiently(&repo, &JSON, "3").exits(1));
     says(&found, "error", "the executor `commands` takes no job: the engine is away", "correct `submit` in [executor]");
     assert!(!repo.exists(".autoresearch"));
 }

@@ -9,7 +9,8 @@ use super::landscape::{check, first_call, landscape};
 use crate::crash::in_parallel;
 use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
 
-const EXPERIMENTS: usize = 14;
+/// More than the calls that attack.
+const EXPERIMENTS: usize = 12;
 
 /// A session on four slots, in which agents do `attack` before their own work, and runs do `before`.
 fn attacked(attack: &str, before: &str) -> (TestRepo, Called, Vec<Value>) {

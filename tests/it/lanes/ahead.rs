@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
+use crate::kill::soak;
 use crate::recovery::{go, runs, scripted};
 use crate::support::{Called, FIND_OWNER, TestRepo, ar, ar_command, ar_in_time, until};
 
@@ -95,7 +96,8 @@ fn a_change_that_is_refused_just_before_its_run_is_recorded_once() {
     let agent = "lines=$(wc -l < f1); case $((AR_EXPERIMENT % 4)) in \
                  1|2) echo own $AR_EXPERIMENT >> f$((AR_EXPERIMENT % 7 + 2));; \
                  *) sleep 0.0$((AR_EXPERIMENT % 3));; esac; echo gain $lines >> f1";
-    for _ in 0..2 {
+    // Which of them are, the order of calls and runs decides.
+    for _ in 0..soak().unwrap_or(1) {
         let repo = scripted("");
         repo.write("train.sh", "sleep 0.1; echo val_bpb: $((3000 - $(grep -c gain f1) * 5))\n");
         (1..9).for_each(|file| repo.write(format!("f{file}"), format!("{file}\n")));

@@ -9,7 +9,7 @@ use crate::crash_points::POINTS;
 use crate::kill::{run_and_kill, soak};
 use crate::support::{Called, SmallDisk, TestRepo, ar, ar_command, ar_in_time};
 
-const EXPERIMENTS: &str = "10";
+const EXPERIMENTS: &str = "8";
 
 fn call(repo: &TestRepo) -> Vec<String> {
     if repo.exists(".autoresearch/t/state/contract.json") {
@@ -78,18 +78,25 @@ fn kills_of_three_slots_leave_exactly_the_artifacts_of_the_keeps() {
     }
     let points: Vec<_> =
         POINTS.iter().filter(|point| point.starts_with("artifacts.") && !point.contains("drop")).collect();
-    let points: Vec<_> = points.iter().flat_map(|point| [1, 3].map(|time| format!("{point}:{time}"))).collect();
-    in_parallel(&points, |point| {
-        let repo = landscape();
-        let kill = |at: &str| {
+    let points: Vec<_> = points.iter().flat_map(|point| [1, 3].map(|time| (point, time))).collect();
+    in_parallel(&points, |(point, time)| {
+        let kill = |repo: &TestRepo, time: usize| {
             fs::write(repo.outside().join("trace"), "").unwrap();
-            let mut command = ar_command(&repo, &repo.path(), call(&repo));
-            command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", at);
+            let mut command = ar_command(repo, &repo.path(), call(repo));
+            command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", format!("{point}:{time}"));
             Called::from(command.output().unwrap())
         };
-        assert_eq!(kill(point).code, None, "{point}");
+        let (mut repo, mut time) = (landscape(), *time);
+        let mut killed = kill(&repo, time);
+        // Winners that ride together leave their files once: how often that is, the order of runs decides.
+        while killed.code.is_some() && time > 1 {
+            check_all(&repo, &format!("{point} came less than {time} times"));
+            (repo, time) = (landscape(), time - 1);
+            killed = kill(&repo, time);
+        }
+        assert_eq!(killed.code, None, "{point}:{time} {killed:#?}");
         // Once more on the way back, where it is passed there, too.
-        let again = kill(&format!("{}:1", point.split(':').next().unwrap()));
+        let again = kill(&repo, 1);
         assert!(again.code.is_none_or(|code| code == 0), "{point}: {again:#?}");
         ar_in_time(&repo, call(&repo)).ok();
         check_all(&repo, point);

@@ -86,7 +86,12 @@ const DEADLINE: Duration = Duration::from_secs(300);
 /// Calls the binary in the root of the working tree, and fails where it waits for ever.
 #[track_caller]
 pub(crate) fn ar_in_time<S: AsRef<OsStr>>(repo: &TestRepo, args: impl IntoIterator<Item = S>) -> Called {
-    let mut command = ar_command(repo, &repo.path(), args);
+    in_time(ar_command(repo, &repo.path(), args))
+}
+
+/// Makes this call, and fails where it waits for ever.
+#[track_caller]
+pub(crate) fn in_time(mut command: Command) -> Called {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = child.id().to_string();
     let (over, output) = mpsc::channel();

@@ -8,7 +8,7 @@ mod repo;
 mod template;
 mod wait;
 
-pub(crate) use ar::{AR, CLOCK, Called, WAITS, ar, ar_command, ar_in_time};
+pub(crate) use ar::{AR, CLOCK, Called, WAITS, ar, ar_command, ar_in_time, in_time};
 pub(crate) use disk::SmallDisk;
 pub(crate) use gpus::FakeGpus;
 pub(crate) use person::Person;
