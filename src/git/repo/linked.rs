@@ -13,12 +13,17 @@ use gix::progress::Discard;
 use gix::worktree::{add, remove};
 
 use crate::domain::CommitId;
-use crate::fs::{absent, make_all_writable, make_folder, make_writable, move_away, move_no_folder_away, read_at_most};
+use crate::fs::{
+    absent, if_exists, make_all_writable, make_folder, make_writable, move_away, move_no_folder_away, read_at_most,
+};
 use crate::git::path::{object_id, to_path};
 use crate::git::{At, During, GitError, Head, HeadTarget, Program, Repo, Result, full_name, sync, torn_head_at};
 
 /// The files of a linked working tree's own git folder by which git knows it.
 const OWN_FILES: [&str; 4] = ["HEAD", "commondir", "gitdir", "index"];
+
+/// The file in the same folder that says that a tree was linked again, and that its files are yet to be restored.
+const UNRESTORED: &str = "ar-unrestored";
 
 /// The file in a working tree that leads to its git folder.
 const DOT_GIT: &str = ".git";
@@ -157,6 +162,7 @@ impl Repo {
         let (found, state) = match is_empty(&dir)? {
             true => (None, TreeState::Made),
             false => match self.open_kept(&dir) {
+                Ok(repo) if repo.git_dir().join(UNRESTORED).exists() => (Some(repo), TreeState::Relinked),
                 Ok(repo) => (Some(repo), TreeState::Found),
                 Err(_) => (None, TreeState::Relinked),
             },
@@ -178,6 +184,12 @@ impl Repo {
             head => repo.refs.point_head(&HeadTarget::Detached(head.commit().unwrap_or(commit).clone()))?,
         }
         Ok(KeptTree { repo, state, moved })
+    }
+
+    /// Notes that the files of this linked working tree were restored, after it was linked again.
+    pub fn note_restored(&self) -> Result<()> {
+        let path = self.git_dir().join(UNRESTORED);
+        if_exists(fs::remove_file(&path)).at("removing", &path).map(drop)
     }
 
     /// Returns whether the working tree that is kept at `dir` exists and git knows it.
@@ -251,6 +263,8 @@ impl Repo {
         let write = |path: &Path, content: String| fs::write(path, content).at("writing", path);
         // The lock first: without `gitdir`, it would be pruned at once.
         lock(&git_dir, reason)?;
+        // A process that is killed before the files are restored leaves that to the next one.
+        write(&git_dir.join(UNRESTORED), String::new())?;
         write(&git_dir.join("commondir"), "../..\n".to_owned())?;
         write(&git_dir.join("HEAD"), format!("{commit}\n"))?;
         let tree = self.objects.tree_id(commit)?;

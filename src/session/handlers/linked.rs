@@ -193,6 +193,7 @@ impl Workspace {
         if kept.state == TreeState::Relinked {
             // A process that was killed had not made all of it.
             workspace.restore(store, commit, commit)?;
+            workspace.repo.note_restored()?;
         }
         Ok(workspace)
     }
@@ -209,7 +210,10 @@ impl Workspace {
         self.repo = Rc::new(kept.repo);
         match kept.state {
             TreeState::Found => return Ok(true),
-            TreeState::Relinked => self.restore(store, commit, commit)?,
+            TreeState::Relinked => {
+                self.restore(store, commit, commit)?;
+                self.repo.note_restored()?;
+            }
             TreeState::Made => {}
         }
         store.note(format!("made the working tree {} again, which was deleted", dir.display()));
