@@ -137,6 +137,10 @@ impl Session<'_> {
                 let store = self.shared.store.get_mut();
                 self.workspace.clear_aside(store)?;
                 let start = store.contract.start.clone();
+                if self.workspace.owner.is_disposable() {
+                    // Processes that were killed may have left it half made.
+                    self.workspace.switch_to(store, &start)?;
+                }
                 let head = AttemptHead::new(ExperimentId::BASELINE, start.clone(), store.now());
                 let mut head = AttemptHead { description: "baseline".into(), ..head };
                 head.beside.slot = self.workspace.owner.is_one_of_many().then_some(0);

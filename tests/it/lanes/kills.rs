@@ -94,6 +94,18 @@ fn random_kills_pass_through_trains_whose_merged_trees_fail_a_guard() {
 }
 
 #[test]
+fn a_tree_that_killed_starts_left_half_made_is_whole_before_the_baseline() {
+    let repo = landscape();
+    assert_eq!(killed_at(&repo, "open.tree_made").code, None);
+    let tree = repo.file(".autoresearch/t/trees/slot-0");
+    for file in ["train.sh", "notes.txt"] {
+        fs::remove_file(tree.join(file)).unwrap();
+    }
+    ar_in_time(&repo, call(&repo)).ok();
+    assert_eq!(check(&repo, "after a half made tree").len(), experiments() + 1);
+}
+
+#[test]
 fn a_start_on_slots_that_is_killed_before_its_baseline_goes_on_on_slots() {
     for point in ["open.memory_made", "open.journal_made", "open.contract_stored", "open.tree_made"] {
         let repo = landscape();
