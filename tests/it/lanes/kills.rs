@@ -96,7 +96,7 @@ fn random_kills_pass_through_trains_whose_merged_trees_fail_a_guard() {
 #[test]
 fn a_tree_that_killed_starts_left_half_made_is_whole_before_the_baseline() {
     let repo = landscape();
-    assert_eq!(killed_at(&repo, "open.tree_made").code, None);
+    assert_eq!(killed_at(&repo, "open.tree_made", call).code, None);
     let tree = repo.file(".autoresearch/t/trees/slot-0");
     for file in ["train.sh", "notes.txt"] {
         fs::remove_file(tree.join(file)).unwrap();
