@@ -7,7 +7,7 @@ use strum::EnumProperty;
 
 use super::programs::{Cut, Program};
 use crate::domain::{CommitId, duration_text, shell_word};
-use crate::fs::{is_disk_full, is_missing, move_command};
+use crate::fs::{absent, is_disk_full, is_missing, move_command};
 
 /// The cause of an error, where it is another library's.
 pub type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -207,6 +207,11 @@ impl GitError {
     /// Returns whether gix did not find what it looked for.
     pub(in crate::git) fn is_miss(&self) -> bool {
         gix::error::classify(self).is_not_found()
+    }
+
+    /// Returns whether a repository or a file is not there.
+    pub(in crate::git) fn is_absence(&self) -> bool {
+        matches!(self, GitError::NoRepository(_)) || matches!(self, GitError::Io { source, .. } if absent(source))
     }
 
     /// Returns whether the user may not read a file.

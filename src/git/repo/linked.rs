@@ -6,6 +6,8 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf, absolute};
+use std::thread::sleep;
+use std::time::Duration;
 use std::{fs, io};
 
 use gix::bstr::ByteSlice;
@@ -18,6 +20,11 @@ use crate::fs::{
 };
 use crate::git::path::{object_id, to_path};
 use crate::git::{At, During, GitError, Head, HeadTarget, Program, Repo, Result, full_name, sync, torn_head_at};
+
+/// The most tries to keep a working tree, and the pause between two.
+const TRIES: u32 = 5;
+
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The files of a linked working tree's own git folder by which git knows it.
 const OWN_FILES: [&str; 4] = ["HEAD", "commondir", "gitdir", "index"];
@@ -147,6 +154,17 @@ impl Repo {
     ///
     /// Errors of [`Repo::discover`], of the file system and of git filters.
     pub fn keep_worktree(&self, dir: &Path, commit: &CommitId, reason: &str) -> Result<KeptTree> {
+        for _ in 1..TRIES {
+            match self.keep_worktree_once(dir, commit, reason) {
+                // Somebody deletes it at this moment.
+                Err(error) if error.is_absence() => sleep(PAUSE),
+                kept => return kept,
+            }
+        }
+        self.keep_worktree_once(dir, commit, reason)
+    }
+
+    fn keep_worktree_once(&self, dir: &Path, commit: &CommitId, reason: &str) -> Result<KeptTree> {
         let dir = absolute(dir).at("finding", dir)?;
         let above = dir.parent().unwrap_or(&dir);
         make_folder(above).at("making the folder", above)?;

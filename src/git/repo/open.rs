@@ -108,7 +108,9 @@ impl Repo {
             return Err(GitError::PathEncoding(root));
         }
         if gix.git_dir_trust() != gix::sec::Trust::Full {
-            return Err(GitError::ForeignOwner(root));
+            // What somebody has just deleted has no owner either.
+            let is_there = root.is_dir() && gix.git_dir().is_dir();
+            return Err(if is_there { GitError::ForeignOwner(root) } else { GitError::NoRepository(root) });
         }
         refuse_formats(&gix)?;
         // A record is what its ref names, and nothing that stands for it.

@@ -385,10 +385,11 @@ impl RunningChange {
 
     /// Returns whether the tree of its run was deleted, which makes the results unreliable. If so, removes them before it
     /// rebuilds the tree, since afterwards nothing shows that the tree was missing.
-    pub(crate) fn has_lost_tree(&self, workspace: &mut Workspace, store: &mut Store) -> Result<bool, SessionError> {
+    pub(crate) fn has_lost_tree(&mut self, workspace: &mut Workspace, store: &mut Store) -> Result<bool, SessionError> {
         if !is_tree_lost(workspace) {
             return Ok(false);
         }
+        self.run.count_deletion();
         self.forget_run(store)?;
         workspace.check_out_again(store, &self.made.commit)?;
         Ok(true)

@@ -3,8 +3,9 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
+use super::landscape::{check, first_call, landscape};
 use crate::recovery::scripted;
-use crate::support::{Called, TestRepo, ar, ar_command, hears_hang_ups, until};
+use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, hears_hang_ups, until};
 
 /// A repository whose runs note their slots, and wait until a file releases them. Each prints its number and writes it to a file.
 fn repeating() -> TestRepo {
@@ -145,6 +146,22 @@ fn a_run_whose_tree_was_deleted_does_not_count_although_the_tree_was_made_again(
     assert!(!repo.exists(exit(1)));
     assert_resumed(&repo, 2.0, 1, "in a tree that was made again");
     assert_eq!(starts(&repo), ["0", "1", "1", "2"]);
+}
+
+#[test]
+fn a_tree_that_is_deleted_again_and_again_is_no_loss_of_its_run() {
+    let repo = landscape().without_walls();
+    let memory = repo.outside().join("memory");
+    fs::create_dir(&memory).unwrap();
+    let mut args = first_call(&repo, ["0.05", "0.05"], "", &["--slots", "2", "--max-experiments", "1"]);
+    let place = args.iter().position(|arg| arg == "--cmd").unwrap() + 1;
+    let delete = format!("D={}/deleted; [ $AR_EXPERIMENT = 0 ] || [ $(cat $D | wc -l) -ge 3 ]", memory.display());
+    fs::write(memory.join("deleted"), "").unwrap();
+    args[place] = format!("{delete} || {{ echo >> $D; rm -rf \"$PWD\"; }}\n{}", args[place]);
+    let called = ar_in_time(&repo, args).ok();
+    let records = check(&repo, "three deletions");
+    assert_eq!(fs::read_to_string(memory.join("deleted")).unwrap().lines().count(), 3, "{called:#?}");
+    assert!(records[1]["metric"]["value"].is_number(), "{records:#?} {called:#?}");
 }
 
 #[test]

@@ -9,6 +9,9 @@ use crate::rules::Without;
 /// The most evictions of a run that count as no loss: a change that takes its node down with it is not tried for ever.
 pub const MOST_EVICTIONS: u32 = 10;
 
+/// The most deletions of a run's tree that count as no loss: a command may delete its own tree each time.
+const MOST_DELETIONS: u32 = 3;
+
 /// A run of the measuring command for an open attempt. The job that awaits it owns it, and nobody else changes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenRun {
@@ -30,7 +33,7 @@ pub struct OpenRun {
     /// Repetitions because it ran on another model of GPU than the baseline.
     #[serde(default, skip_serializing_if = "is_none")]
     pub moved: u32,
-    /// Number of evictions by its engine.
+    /// Number of evictions by its engine, and of deletions of its tree.
     #[serde(default, skip_serializing_if = "is_none")]
     pub evicted: u32,
     /// The files set aside to repeat it.
@@ -82,6 +85,11 @@ impl OpenRun {
         let evicted = self.evicted.min(MOST_EVICTIONS);
         let without = self.without.as_ref().map_or(0, |without| without.repeats);
         self.starts.saturating_sub(self.repeated + self.tainted + self.moved + evicted + without)
+    }
+
+    /// Counts a deletion of its tree.
+    pub fn count_deletion(&mut self) {
+        self.evicted += u32::from(self.evicted < MOST_DELETIONS);
     }
 
     /// Returns whether it is a run of the same role and number.
