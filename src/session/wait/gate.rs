@@ -24,7 +24,7 @@ use crate::domain::{
     few, shell_word,
 };
 use crate::exec::{
-    Executor, Exit, GpuProcesses, Job, environment, gpu_inventory, host_name, lock_file_hash, process_name, since_boot,
+    Executor, Exit, GpuProcesses, Job, environment, gpu_inventory, lock_file_hash, process_name, since_boot,
 };
 use crate::fs::read_tail;
 use crate::git::{Checked, ObjectChecker, Repo};
@@ -183,15 +183,20 @@ impl Gate {
     }
 }
 
-/// How often objects are written again that a `git gc` pruned: it may prune while they are written.
+/// The most tries to write objects again that a `git gc` pruned, which may prune while they are written, and the pause between two:
+/// nothing else is heard meanwhile.
 const REWRITES: u32 = 5;
+const REWRITE_PAUSE: Duration = Duration::from_millis(20);
 
 /// Fails where objects stay damaged or missing after those that a `git gc` pruned were written again.
 fn refuse_damaged(repo: &Repo, checker: &mut ObjectChecker, checked: Checked) -> Result<(), SessionError> {
     let (mut damaged, mut tries) = (checked.damaged, 0..REWRITES);
     while !damaged.is_empty() && tries.next().is_some() {
-        repo.objects.outlast_gc(&host_name())?;
+        repo.objects.rewrite_all_lost()?;
         damaged = checker.check_again(Instant::now() + NEW).damaged;
+        if !damaged.is_empty() {
+            thread::sleep(REWRITE_PAUSE);
+        }
     }
     if damaged.is_empty() {
         return Ok(());
