@@ -96,7 +96,7 @@ fn is_operation(letters: &str) -> bool {
 
 /// Replaces this process with the next `ar` on the PATH, all arguments as they are. Returns only when it cannot.
 pub(crate) fn become_archiver() -> UserError {
-    let Some(archiver) = next_on_path() else {
+    let Some(archiver) = candidates().into_iter().next() else {
         let first = env::args_os().nth(1).unwrap_or_default();
         let text =
             format!("`ar {}` reads as an archiver call, but the PATH has no other `ar`", first.to_string_lossy());
@@ -107,11 +107,6 @@ pub(crate) fn become_archiver() -> UserError {
     };
     let source = Command::new(&archiver).args(env::args_os().skip(1)).env(PASSED_THROUGH, passed_through()).exec();
     refuse(ErrorKind::CannotStart, format!("cannot start the archiver `{}`", archiver.display())).caused_by(source)
-}
-
-/// The next `ar` on the PATH that is not this program.
-pub(crate) fn next_on_path() -> Option<PathBuf> {
-    candidates().into_iter().next()
 }
 
 /// Returns whether the first `ar` on the PATH is another program. False where there is none.

@@ -2,13 +2,13 @@
 #![expect(unsafe_code, reason = "signal dispositions, inherited descriptors and the usage of children need libc")]
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::mem;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit, setsid};
 
 fn set_disposition(signal: libc::c_int, disposition: libc::sighandler_t) {
     debug_assert!([libc::SIG_DFL, libc::SIG_IGN].contains(&disposition));
@@ -111,6 +111,70 @@ pub(crate) fn enter_user_namespace() -> io::Result<()> {
 /// Always.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn enter_user_namespace() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Starts a copy of this process, which must have one thread. Returns its id, or `None` in the copy.
+///
+/// # Errors
+///
+/// The system allows no further process.
+pub(crate) fn fork() -> io::Result<Option<Pid>> {
+    // SAFETY: without further threads, the copy misses none that has a lock.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        pid => Ok(Pid::from_raw(pid)),
+    }
+}
+
+/// Ends this process without what is to be done at the end of the one that it is a copy of.
+pub(crate) fn end_copy(status: i32) -> ! {
+    // SAFETY: nothing of this process runs afterwards.
+    unsafe { libc::_exit(status) }
+}
+
+/// Has the next child of this process, which must have one thread, be the first one of a process namespace.
+///
+/// # Errors
+///
+/// The system has none, or allows no further one.
+pub(crate) fn enter_process_namespace() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    // SAFETY: no descriptors are unshared, which is all that could take them from somebody.
+    return Ok(unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWPID) }?);
+    #[cfg(not(target_os = "linux"))]
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Makes this process one that does nothing but reap what is left to it, where `/proc` shows the processes of its namespace.
+/// Says once by `ready` that it is one.
+///
+/// # Errors
+///
+/// The system lets nobody see less in `/proc` than others do, as in many containers.
+#[cfg(target_os = "linux")]
+pub(crate) fn reap_only(mut ready: io::PipeWriter) -> io::Result<()> {
+    set_disposition(libc::SIGCHLD, libc::SIG_IGN);
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    // SAFETY: all strings end with a zero, and that kind of file system takes no data.
+    if unsafe { libc::mount(c"proc".as_ptr(), c"/proc".as_ptr(), c"proc".as_ptr(), flags, ptr::null()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    ready.write_all(b"r")?;
+    drop(ready);
+    close_all_but_standard();
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Fails: only Linux has process namespaces.
+///
+/// # Errors
+///
+/// Always.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn reap_only(_: io::PipeWriter) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

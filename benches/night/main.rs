@@ -15,14 +15,14 @@ use std::io::{self, Write};
 use autoresearch::rules::{Bars, CONFIRMED, STRICT};
 
 use policy::{Night, Policy, night};
-use world::{Scenario, USUAL, World};
+use world::{Landscape, Scenario, USUAL, World};
 
 const POLICIES: [(&str, Policy); 5] = [
     ("keep if better", Policy::One { margin: 0.0 }),
     ("two sigma", Policy::One { margin: 2.0 }),
     ("three repeats", Policy::Repeats(3)),
-    ("`confirmed`", Policy::Fresh(CONFIRMED)),
-    ("`strict`", Policy::Fresh(STRICT)),
+    ("`confirmed`", Policy::Fresh(CONFIRMED, 0)),
+    ("`strict`", Policy::Fresh(STRICT, 0)),
 ];
 
 const SCENARIOS: [Scenario; 15] = [
@@ -43,6 +43,9 @@ const SCENARIOS: [Scenario; 15] = [
     Scenario { name: "5%, seeds 0.6, unlucky", good: 0.05, pairing: 0.6, screening_seed: Some(-2.0), ..USUAL },
 ];
 
+/// The changes without a keep after which the loop takes a second look, unless told otherwise.
+const LOOK: u32 = 15;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut nights, mut seed, mut is_csv) = (1000, 1, false);
     let mut arguments = std::env::args().skip(1);
@@ -61,7 +64,42 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if is_csv {
         frontier(&mut out, nights, seed)?
     } else {
-        table(&mut out, nights, seed)?
+        table(&mut out, nights, seed)?;
+        second_looks(&mut out, nights, seed)?
+    }
+    Ok(())
+}
+
+/// What second looks add to `confirmed` in nights of 100 and of 500 runs, with the error of the difference, in Markdown.
+fn second_looks(out: &mut impl Write, nights: u64, seed: u64) -> io::Result<()> {
+    writeln!(out, "\n| ideas | runs | gain without | with | more by | looks | kept |\n|---|---|---|---|---|---|---|")?;
+    for (name, landscape) in
+        [("additive", Landscape::Additive), ("valleys", Landscape::Valleys), ("regimes", Landscape::Regimes)]
+    {
+        for runs in [100, 500] {
+            let scenario = Scenario { runs, landscape, ..USUAL };
+            let play = |look| -> Vec<Night> {
+                let world = |number| World::new(scenario, seed, number);
+                (0..nights).map(|number| night(Policy::Fresh(CONFIRMED, look), world(number))).collect()
+            };
+            let (without, with) = (play(0), play(LOOK));
+            let count = nights as f64;
+            let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / count;
+            let before = mean(&mut without.iter().map(|night| night.gain));
+            let mut more = without.iter().zip(&with).map(|(before, after)| after.gain - before.gain);
+            let more: Vec<f64> = more.by_ref().collect();
+            let gained = mean(&mut more.iter().copied());
+            let error = (mean(&mut more.iter().map(|it| (it - gained).powi(2))) / (count - 1.0)).sqrt();
+            let [looks, kept] = [|night: &Night| night.looks, |night: &Night| night.looks_kept]
+                .map(|of| mean(&mut with.iter().map(|night| f64::from(of(night)))));
+            writeln!(
+                out,
+                "| {name} | {runs} | {before:.2} | {:.2} | {:+.1}% ± {:.1}% | {looks:.1} | {kept:.2} |",
+                before + gained,
+                100.0 * gained / before,
+                100.0 * error / before,
+            )?;
+        }
     }
     Ok(())
 }
@@ -112,7 +150,7 @@ fn frontier(out: &mut impl Write, nights: u64, seed: u64) -> io::Result<()> {
             writeln!(out, "{name},{rule},{constants},{keeps:.3},{false_share:.4},{overstated:.3},{gain:.3},{error:.3}")
         };
         for (name, policy) in POLICIES {
-            let bars = if let Policy::Fresh(bars) = policy { Some(bars) } else { None };
+            let bars = if let Policy::Fresh(bars, _) = policy { Some(bars) } else { None };
             line(name.trim_matches('`'), bars, policy)?;
         }
         for screen in [0.0, 0.3, 0.6, 0.8, 1.0, 1.2] {
@@ -120,7 +158,7 @@ fn frontier(out: &mut impl Write, nights: u64, seed: u64) -> io::Result<()> {
                 // As hopeful as both rules that have a name.
                 let hope = [0.8, 1.0].map(|part| part * f64::min(sure, 0.6));
                 let bars = Bars { screen, hope, sure };
-                line("frontier", Some(bars), Policy::Fresh(bars))?;
+                line("frontier", Some(bars), Policy::Fresh(bars, 0))?;
             }
         }
     }

@@ -1,7 +1,11 @@
 //! One night by one rule of deciding.
 
-use autoresearch::domain::Direction;
-use autoresearch::rules::{Bars, KeepBar, MAX_FRESH, NextStep, Sample, next_step, noise, passes_screen, verified};
+use autoresearch::domain::{CommitId, Contract, Decide, Direction, Outcome, Record, SecondLook};
+use autoresearch::rules::{
+    Bars, History, KeepBar, MAX_FRESH, NextStep, Sample, Screen, judge_screen, next_step, noise, sample,
+    second_look_due, verified,
+};
+use serde_json::json;
 
 use crate::world::World;
 
@@ -12,8 +16,8 @@ pub(crate) enum Policy {
     One { margin: f64 },
     /// By the mean of a fixed number of runs.
     Repeats(u32),
-    /// By the functions of the loop.
-    Fresh(Bars),
+    /// By the functions of the loop, with a second look after so many changes without a keep; 0 for none.
+    Fresh(Bars, u32),
 }
 
 /// What a night gave.
@@ -29,6 +33,10 @@ pub(crate) struct Night {
     pub(crate) gain: f64,
     /// Runs.
     pub(crate) runs: u32,
+    /// Second looks.
+    pub(crate) looks: u32,
+    /// Those that were kept.
+    pub(crate) looks_kept: u32,
     /// The verified gain less the true one, and whether its interval covers that. `None` without a keep.
     pub(crate) verified: Option<(f64, bool)>,
 }
@@ -42,20 +50,49 @@ struct Loop {
     truth: f64,
     claim: f64,
     groups: Vec<Vec<Sample>>,
+    /// What the rule of second looks is told.
+    history: History,
 }
 
 /// A night by a rule.
 pub(crate) fn night(policy: Policy, world: World) -> Night {
-    let mut night = Loop { world, night: Night::default(), truth: 0.0, claim: 0.0, groups: Vec::new() };
+    let mut night = Loop {
+        world,
+        night: Night::default(),
+        truth: 0.0,
+        claim: 0.0,
+        groups: Vec::new(),
+        history: History::default(),
+    };
     match policy {
         Policy::One { margin } => {
             let margin = margin * night.world.scenario.baseline;
             night.by_mean(1, margin);
         }
         Policy::Repeats(count) => night.by_mean(count, 0.0),
-        Policy::Fresh(bars) => night.by_fresh_runs(&bars),
+        Policy::Fresh(bars, second_look) => night.by_fresh_runs(&bars, second_look),
     }
     night.finish()
+}
+
+/// A record with these runs; a single one selected the change.
+fn recorded(id: usize, samples: &[Sample]) -> Record {
+    let role = if id == 0 {
+        "baseline"
+    } else if samples.len() > 1 {
+        "confirm"
+    } else {
+        "screen"
+    };
+    let runs = samples.iter().map(|it| {
+        let mut run = sample::run(1.0, Some(it.value));
+        (run["role"], run["seed"]) = (json!(role), json!(it.seed));
+        run
+    });
+    let mean = samples.iter().map(|it| it.value).sum::<f64>() / samples.len() as f64;
+    let metric = json!({"name": "loss", "direction": "higher", "value": mean, "raw": mean.to_string()});
+    let runs: Vec<_> = runs.collect();
+    sample::record(json!({"id": id, "sequence": id, "commit": format!("c{id}"), "metric": metric, "runs": runs}))
 }
 
 impl Loop {
@@ -74,7 +111,8 @@ impl Loop {
     fn by_mean(&mut self, count: u32, margin: f64) {
         self.claim = self.mean_of(count, World::run_baseline);
         while self.world.used + count <= self.world.scenario.runs {
-            let gain = self.world.idea();
+            let idea = self.world.idea(self.night.keeps);
+            let gain = self.world.gain(idea, self.night.keeps);
             let truth = self.truth + gain;
             let value = self.mean_of(count, |world, seed| world.run(truth, seed));
             if value > self.claim + margin {
@@ -83,46 +121,76 @@ impl Loop {
         }
     }
 
-    fn by_fresh_runs(&mut self, bars: &Bars) {
+    fn by_fresh_runs(&mut self, bars: &Bars, second_look: u32) {
         // The first group is the baseline's, and the incumbent's is at the index.
         self.groups = vec![vec![self.world.run_baseline(1)]];
         let bar = KeepBar { direction: Direction::Higher, min_delta: 0.0, bars: *bars };
-        let mut incumbent = 0;
+        let contract = Contract { decide: Decide::Confirmed, second_look, ..sample::contract("true") };
+        let (mut incumbent, mut failed) = (0, Vec::new());
+        let mut ideas = vec![None];
+        self.history.push(recorded(0, &self.groups[0]));
         while self.world.is_open() {
-            let gain = self.world.idea();
-            let screen = self.world.run(self.truth + gain, 1);
-            let passes = |groups: &[Vec<Sample>]| {
-                passes_screen(&bar, &groups[incumbent], &groups[0], noise(groups).as_ref(), screen)
+            let keeps = self.night.keeps;
+            let look = second_look_due(&contract, &self.history);
+            let looked = look.as_ref().and_then(|look| ideas[look.of.number() as usize]);
+            let idea = looked.unwrap_or_else(|| self.world.idea(keeps));
+            ideas.push(Some(idea));
+            let gain = self.world.gain(idea, keeps);
+            let seed = look.as_ref().map_or(1, |look| look.seed);
+            let first = self.world.run(self.truth + gain, seed);
+            let fails = |groups: &[Vec<Sample>], failed: &[f64]| {
+                let against = (&*groups[incumbent], &*groups[0]);
+                judge_screen(&bar, against, noise(groups, true).as_ref(), failed, first) == Screen::Failed
             };
-            if !passes(&self.groups) {
-                continue;
-            }
-            if self.groups[0].len() < MAX_FRESH {
+            let mut has_failed = look.is_none() && fails(&self.groups, &failed);
+            if !has_failed && self.groups[0].len() < MAX_FRESH {
                 for seed in 2..=MAX_FRESH as u64 {
                     let run = self.world.run_baseline(seed);
                     self.groups[0].push(run);
                 }
-                if !passes(&self.groups) {
-                    continue;
-                }
+                self.history.amend(recorded(0, &self.groups[0]));
+                has_failed = look.is_none() && fails(&self.groups, &failed);
             }
-            self.groups.push(Vec::new());
+            if has_failed {
+                failed.push(first.value);
+                self.record(Outcome::Discard, &[first], None);
+                continue;
+            }
+            failed.clear();
+            // The first run of a second look counts.
+            self.groups.push(look.iter().map(|_| first).collect());
             let last = self.groups.len() - 1;
             let verdict = loop {
-                let noise = noise(&self.groups);
+                let noise = noise(&self.groups, true);
                 let verdict = next_step(&bar, &self.groups[incumbent], &self.groups[last], noise.as_ref());
                 if verdict != NextStep::Run || !self.world.is_open() {
                     break verdict;
                 }
-                let run = self.world.run(self.truth + gain, 2 + self.groups[last].len() as u64);
+                let next = if look.is_some() { seed } else { 2 } + self.groups[last].len() as u64;
+                let run = self.world.run(self.truth + gain, next);
                 self.groups[last].push(run);
             };
-            if verdict == NextStep::Keep {
+            let is_kept = verdict == NextStep::Keep;
+            let outcome = if is_kept { Outcome::Keep } else { Outcome::Discard };
+            let runs = self.groups[last].clone();
+            self.night.looks += u32::from(look.is_some());
+            self.night.looks_kept += u32::from(look.is_some() && is_kept);
+            self.record(outcome, &runs, look);
+            if is_kept {
                 incumbent = last;
-                let values = self.groups[last].iter().map(|run| run.value);
-                self.keep(gain, values.sum::<f64>() / self.groups[last].len() as f64);
+                self.keep(gain, runs.iter().map(|run| run.value).sum::<f64>() / runs.len() as f64);
             }
         }
+    }
+
+    /// Notes the record of a change on the incumbent that has these runs.
+    fn record(&mut self, outcome: Outcome, samples: &[Sample], second_look: Option<SecondLook>) {
+        let id = self.history.records().len();
+        let base = self.history.incumbent().map_or("b0".to_owned(), |record| record.commit.to_string());
+        let mut record = recorded(id, samples);
+        (record.base, record.outcome) = (CommitId::new(base), outcome);
+        record.beside.second_look = second_look;
+        self.history.push(record);
     }
 
     /// Verifies the best.
@@ -138,7 +206,7 @@ impl Loop {
             best.push(self.world.run(self.truth, seed));
         }
         self.groups.extend([baseline.clone(), best.clone()]);
-        let found = verified(Direction::Higher, &baseline, &best, noise(&self.groups).as_ref());
+        let found = verified(Direction::Higher, &baseline, &best, noise(&self.groups, true).as_ref());
         let verified =
             found.map(|found| (found.difference - self.truth, (found.low..=found.high).contains(&self.truth)));
         Night { verified, ..night }

@@ -30,6 +30,29 @@ pub(crate) struct Scenario {
     pub(crate) screening_seed: Option<f64>,
     /// The number of runs.
     pub(crate) runs: u32,
+    /// How what an idea adds depends on the incumbent.
+    pub(crate) landscape: Landscape,
+}
+
+/// How what an idea adds depends on the incumbent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Landscape {
+    /// Not at all.
+    Additive,
+    /// A third of the ideas harms as much as it is to help until one more change is kept.
+    Valleys,
+    /// With each keep, a third of the ideas adds something else.
+    Regimes,
+}
+
+/// An idea.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Idea {
+    gain: f64,
+    /// The number of keeps at which it was made.
+    made_at: u32,
+    /// Where its later gains come from.
+    seed: u64,
 }
 
 /// A night of 100 runs.
@@ -42,6 +65,7 @@ pub(crate) const USUAL: Scenario = Scenario {
     pairing: 0.0,
     screening_seed: None,
     runs: 100,
+    landscape: Landscape::Additive,
 };
 
 /// Random numbers: SplitMix64 (Steele, Lea and Flood, 2014).
@@ -82,6 +106,18 @@ impl Random {
     }
 }
 
+/// What an idea adds that is good with this probability.
+fn gain_of(random: &mut Random, good: f64) -> f64 {
+    let (kind, size) = (random.uniform(), random.exponential());
+    if kind <= good {
+        GAIN * size
+    } else if kind <= good + NULL {
+        0.0
+    } else {
+        -LOSS * size
+    }
+}
+
 /// A night as it goes.
 pub(crate) struct World {
     ideas: Random,
@@ -108,15 +144,32 @@ impl World {
         self.used < self.scenario.runs
     }
 
-    /// What the next idea truly adds to the incumbent.
-    pub(crate) fn idea(&mut self) -> f64 {
-        let (kind, size) = (self.ideas.uniform(), self.ideas.exponential());
-        if kind <= self.scenario.good {
-            GAIN * size
-        } else if kind <= self.scenario.good + NULL {
-            0.0
-        } else {
-            -LOSS * size
+    /// The next idea, after so many keeps.
+    pub(crate) fn idea(&mut self, keeps: u32) -> Idea {
+        let gain = gain_of(&mut self.ideas, self.scenario.good);
+        let seed = if self.scenario.landscape == Landscape::Additive { 0 } else { self.ideas.next() };
+        Idea { gain, made_at: keeps, seed }
+    }
+
+    /// What an idea truly adds to the incumbent after so many keeps.
+    pub(crate) fn gain(&self, idea: Idea, keeps: u32) -> f64 {
+        let mut random = Random(idea.seed);
+        let mut is_hit = || random.next().is_multiple_of(3);
+        match self.scenario.landscape {
+            Landscape::Additive => idea.gain,
+            Landscape::Valleys if keeps > idea.made_at => idea.gain,
+            Landscape::Valleys => {
+                if is_hit() {
+                    -idea.gain.abs()
+                } else {
+                    idea.gain
+                }
+            }
+            Landscape::Regimes => {
+                let hits: Vec<bool> = (idea.made_at..keeps).map(|_| is_hit()).collect();
+                let changes = hits.into_iter().filter(|hit| *hit);
+                changes.fold(idea.gain, |_, _| gain_of(&mut random, self.scenario.good))
+            }
         }
     }
 

@@ -17,5 +17,5 @@ echo "$number ${AR_EXPERIMENT:-none}" >"$night/idea"
 line=$(sed -n "${number}p" "$night/ideas")
 grep -qxF "$line" ideas.txt || echo "$line" >>ideas.txt
 # A direction of its own, so that nobody asks for one.
-[ -z "${AR_PROPOSAL:-}" ] || printf '{"description": "idea %s", "direction": "idea %s"}\n' "$number" "$number" >"$AR_PROPOSAL"
+[ -z "${AR_PROPOSAL:-}" ] || printf '{"description": "idea %s", "direction": "i%s"}\n' "$number" "$number" >"$AR_PROPOSAL"
 echo "idea $number"

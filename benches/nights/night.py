@@ -79,7 +79,8 @@ class Night:
         git(self.repo, "init", "-q", "-b", "main")
         git(self.repo, "add", "-A")
         git(self.repo, "commit", "-q", "-m", "start")
-        self.environment = ENVIRONMENT | {"HOME": str(folder / "home"), "AR_NO_PAUSES": "1", "AR_SANDBOX": "off", "AR_CONTROL": "false"}
+        self.environment = ENVIRONMENT | {"HOME": str(folder / "home"), "AR_NO_PAUSES": "1", "AR_SANDBOX": "off", "AR_CONTROL": "false",
+                                           "AR_SECOND_LOOK": "0"}
 
     def command(self, again):
         agent, train = f"sh {quote(f'{HERE}/agent.sh')} {quote(str(self.folder))}", f"sh train.sh {quote(str(self.folder))}"

@@ -33,7 +33,7 @@ const HUNG: &str = "It hung: it printed nothing and did nothing. Find out what i
 /// The consequence of a failure for the next experiment, in words for the agent; `None` without a failure.
 pub fn failure_text(contract: &Contract, record: &Record) -> Option<String> {
     // The loop has used all its retries; an agent that drives by itself fixes it in its next attempts.
-    let is_driven = record.agent.is_some();
+    let is_driven = record.origin.agent.is_some();
     if record.outside_cause.is_some() {
         return record.failure.as_ref().map(|_| {
             "The cause may lie outside of the change, so it says little about the idea: you may try the same change \
@@ -52,7 +52,7 @@ pub fn failure_text(contract: &Contract, record: &Record) -> Option<String> {
     if is_driven && !texts.advice_at_last.is_empty() {
         return Some(texts.advice_at_last.to_owned());
     }
-    let often = match next_rework(record.failure.as_ref(), &record.versions) {
+    let often = match next_rework(record.failure.as_ref(), &record.change.versions) {
         Some(ReworkCall { time, limit, .. }) if time == limit => "once more".to_owned(),
         Some(ReworkCall { time, limit, .. }) => format!("at most {} times", limit - time + 1),
         None if texts.advice.contains("{often}") => {
@@ -359,15 +359,20 @@ fn numbers(reviewing: &Reviewing<'_>) -> String {
     let _ = writeln!(text, "\n- outcome so far: {}", one_line(&record.reason));
     let _ = writeln!(text, "- command: {}", one_line(&contract.command));
     let _ = writeln!(text, "- time limit per run: {}", duration_text(contract.timeout));
-    if !record.changed_while_running.is_empty() {
-        let _ = writeln!(text, "- files that changed while it ran: {}", json!(record.changed_while_running));
+    if !record.conditions.changed_while_running.is_empty() {
+        let _ = writeln!(text, "- files that changed while it ran: {}", json!(record.conditions.changed_while_running));
     }
-    if !record.ignored_changed.is_empty() {
-        let _ =
-            writeln!(text, "- ignored files that changed during the agent's call: {}", json!(record.ignored_changed));
+    if !record.conditions.ignored_changed.is_empty() {
+        let _ = writeln!(
+            text,
+            "- ignored files that changed during the agent's call: {}",
+            json!(record.conditions.ignored_changed)
+        );
     }
-    for change in
-        incumbent.map(|before| environment_differences(before, record.id, &record.environment)).into_iter().flatten()
+    for change in incumbent
+        .map(|before| environment_differences(before, record.id, &record.origin.environment))
+        .into_iter()
+        .flatten()
     {
         let _ = writeln!(text, "- environment: {change}");
     }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::follow_ups::{ReworkedExperiment, last_call_text, last_failure, proposals_text, rework_text};
-use super::prompt_sections::{
-    IN_BRIEF, IN_PROMPT, Memories, MergeRequest, Other, Room, SearchFinding, asked_again_text, directive_text,
-    findings_text, memories_text, merging_text, others_text, person_text, unnamed_text,
+use super::{
+    IN_BRIEF, IN_PROMPT, Memories, MergeRequest, Other, ReworkedExperiment, Room, SearchFinding, asked_again_text,
+    coverage_text, directive_text, findings_text, last_call_text, last_failure, memories_text, merging_text,
+    others_text, person_text, proposals_text, rework_text, second_look_text, unnamed_text,
 };
 use crate::domain::{
     Contract, Decide, Direction, Directive, ExperimentId, LastCall, Limit, Message, MetricSource, Outcome, Record,
@@ -56,6 +56,8 @@ pub struct Briefing<'a> {
     pub memories: &'a Memories,
     /// The required difference from earlier experiments.
     pub directive: Directive,
+    /// In research, the sub-topics with their supported claims, the least covered first.
+    pub coverage: &'a [(String, usize)],
     /// Results of search commands for the directive.
     pub found: &'a [SearchFinding],
     /// The tried direction that the agent just named, if it is asked once more.
@@ -160,17 +162,19 @@ pub(super) fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> S
         history.experiments(),
         history.since_keep()
     );
+    text += &second_look_text(contract, history);
     let rows = recent_rows(history, room);
     if !rows.is_empty() {
         let name = cut(&contract.metric.name, DIRECTION);
         let _ = write!(text, "\n| # | outcome | {name} | what | why not kept |\n|---|---|---|---|---|\n{rows}");
     }
-    if let Some(record) = history.records().last()
+    if let Some(record) = history.records().last().filter(|last| !last.is_second_look())
         && briefing.reworked.is_none()
         && briefing.merging.is_none()
     {
         text += &last_failure(contract, record, briefing.failed_log, excerpt);
     }
+    text += &coverage_text(contract, history, briefing.coverage);
     text += &others_text(contract, briefing.others);
     text += &directions(history, directive.wants_new_direction());
     text += &memories_text(briefing.memories, room);
@@ -353,7 +357,7 @@ pub fn protected_files(contract: &Contract) -> String {
 }
 
 /// The value of an experiment; of a car of a train the experiment that has the value of all.
-fn value(record: &Record) -> String {
+pub(super) fn value(record: &Record) -> String {
     let own = || record.metric.number().map_or("-".into(), |number| number.raw);
     record.number_of().map_or_else(own, |last| format!("with {last}"))
 }

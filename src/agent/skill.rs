@@ -37,11 +37,6 @@ impl Skill {
             Skill::Agents => as_section(&body(&FEW)),
         }
     }
-
-    /// The note for people in the mark of the file.
-    fn mark_note(self) -> String {
-        format!("`ar init --skill {self}` replaces it")
-    }
 }
 
 fn body(sections: &[&str]) -> String {
@@ -222,7 +217,7 @@ impl Skill {
     pub fn install(self, found: Option<&[u8]>) -> Result<Edit, NotOurs> {
         match self {
             Skill::Agents => section(found, &self.text()),
-            _ => whole(found, &self.text(), &self.mark_note()),
+            _ => whole(found, &self.text(), &format!("`ar init --skill {self}` replaces it")),
         }
     }
 }

@@ -1,17 +1,13 @@
 //! The arguments of all commands.
 
 mod acting;
-mod guard;
-mod guide;
 mod reading;
 
 use clap::{Parser, Subcommand};
 
 use super::words::Globals;
 pub(super) use acting::*;
-pub(super) use guard::*;
-pub(crate) use guide::*;
-pub(super) use reading::*;
+pub(crate) use reading::*;
 
 /// Drives experiments on a git repository: branch, modify, commit, run, measure, keep or reset.
 #[derive(Debug, Parser)]
@@ -59,12 +55,16 @@ pub(super) enum Command {
     Verify(VerifyArgs),
     /// Measure what each kept change carries, by fresh runs without it
     Ablate(AblateArgs),
+    /// Ask the reviewer now about keeps without a verdict
+    Review(ReviewArgs),
     /// Put what was kept on a clean branch for review
     Finalize(FinalizeArgs),
     /// Create a session from another tool's ledger
     Import(ImportArgs),
     /// Write a session for other tools: JSON lines, CSV, Markdown, W&B, TensorBoard, MLflow
     Export(ExportArgs),
+    /// Remove a session, after a bundle of its refs: branch, records, working trees, files
+    Delete(DeleteArgs),
     /// Print what an agent must know for the next experiment
     Brief(BriefArgs),
     /// Add, list or drop ideas for the agents
@@ -103,8 +103,10 @@ impl Command {
             Command::Repro(_) => Some("repro"),
             Command::Verify(_) => Some("verify"),
             Command::Ablate(_) => Some("ablate"),
+            Command::Review(_) => Some("review"),
             Command::Finalize(_) => Some("finalize"),
             Command::Import(_) => Some("import"),
+            Command::Delete(_) => Some("delete"),
             Command::Guard(_) => Some("guard"),
             Command::Init(_) => Some("init"),
             Command::Tell(args) => (!args.list).then_some("tell"),

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use autoresearch::domain::{
     Contribution, ExperimentName, FORMAT_VERSION, GpuOther, Number, Record, VerifiedPair, Which, count_of,
@@ -49,9 +49,11 @@ fn announce(news: &FreshNews<'_>) {
 pub(super) fn run_verify(args: VerifyArgs) -> Result<ExitCode, CliError> {
     let best = || ExperimentName { tag: None, which: Which::Best };
     let first = args.first.clone().unwrap_or_else(best);
-    let (view, first) = resolve_session::open_at(&first, args.tag)?;
+    let (mut view, first) = resolve_session::open_at(&first, args.tag)?;
+    view.convert_as_at_start()?;
     let elsewhere = args.second.as_ref().filter(|second| second.tag.as_ref().is_some_and(|tag| *tag != view.tag));
-    let elsewhere = elsewhere.map(|second| resolve_session::open_at(second, None)).transpose()?;
+    let mut elsewhere = elsewhere.map(|second| resolve_session::open_at(second, None)).transpose()?;
+    elsewhere.iter_mut().try_for_each(|(view, _)| view.convert_as_at_start())?;
     let other = match &args.second {
         Some(_) if elsewhere.is_some() => None,
         Some(second) => Some(view.find(&second.which)?.clone()),
@@ -137,7 +139,8 @@ fn print_verified((a, b): (VerifiedSide<'_>, VerifiedSide<'_>), verified: &Verif
 
 /// Measures what each kept change carries.
 pub(super) fn run_ablate(args: AblateArgs) -> Result<ExitCode, CliError> {
-    let view = resolve_session::open(args.session.tag())?;
+    let mut view = resolve_session::open(args.session.tag())?;
+    view.convert_as_at_start()?;
     let (runs, terms) = args.fresh.terms();
     let ablation = runtime()?.block_on(async {
         let interrupts = process::interrupts().map_err(no_runtime)?;
@@ -151,23 +154,25 @@ pub(super) fn run_ablate(args: AblateArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// An ablation as a JSON document.
+fn ablation_json(view: &SessionView, Ablation { found, stuck, branch }: &Ablation) -> Value {
+    let contribution = |Contribution { experiment, contribution, low, high, carries }: &Contribution| {
+        json!({
+            "experiment": experiment, "contribution": contribution, "low": low, "high": high,
+            "carries": carries, "why": stuck.get(experiment),
+        })
+    };
+    let kept: Vec<_> = found.kept.iter().map(contribution).collect();
+    json!({
+        "version": FORMAT_VERSION, "tag": view.tag, "best": found.best, "runs": found.runs, "kept": kept,
+        "dropped": found.dropped, "branch": branch,
+    })
+}
+
 fn print_ablated(view: &SessionView, ablation: &Ablation, drops: bool, format: Format) {
     let Ablation { found, stuck, branch } = ablation;
     if format == Format::Json {
-        let kept: Vec<_> = found
-            .kept
-            .iter()
-            .map(|Contribution { experiment, contribution, low, high, carries }| {
-                json!({
-                    "experiment": experiment, "contribution": contribution, "low": low, "high": high,
-                    "carries": carries, "why": stuck.get(experiment),
-                })
-            })
-            .collect();
-        return output::json(&json!({
-            "version": FORMAT_VERSION, "tag": view.tag, "best": found.best, "runs": found.runs, "kept": kept,
-            "dropped": found.dropped, "branch": branch,
-        }));
+        return output::json(&ablation_json(view, ablation));
     }
     let best = view.history.get(found.best).and_then(|record| record.metric.number());
     let decimals = best.as_ref().map_or(4, Number::decimals).clamp(1, 12);
@@ -217,7 +222,8 @@ fn print_ablated(view: &SessionView, ablation: &Ablation, drops: bool, format: F
 
 /// Runs an experiment again, beside the session, and says whether its number came back.
 pub(super) fn run_repro(args: ReproArgs) -> Result<ExitCode, CliError> {
-    let (view, record) = resolve_session::open_at(&args.experiment, args.tag)?;
+    let (mut view, record) = resolve_session::open_at(&args.experiment, args.tag)?;
+    view.convert_as_at_start()?;
     let rerun = Rerun { worktree: args.worktree, links: args.link, here: args.executor.is_some() };
     let reproduced = runtime()?.block_on(async {
         let interrupts = process::interrupts().map_err(no_runtime)?;

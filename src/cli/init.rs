@@ -19,8 +19,8 @@ use autoresearch::rules::likeliest;
 use autoresearch::score::ARTIFACT;
 use autoresearch::session::{
     Conventions, Drive, PROGRAM, Plan, SEED_LINE, SessionError, SessionView, create_demo, create_research_demo,
-    demo_terms, installed_agents, names_seed, outer_agent, probe, refuse_tracked, research_demo_terms,
-    session_checked_out, suggested_by_scripts,
+    demo_terms, installed_agents, outer_agent, probe, refuse_tracked, research_demo_terms, session_checked_out,
+    suggested_by_scripts, takes_seed,
 };
 
 use super::run::{answer, ask_direction, drive_loop};
@@ -76,7 +76,7 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     if let Err(error) = refuse_tracked(&repo, ["results.tsv".into()]) {
         output::line(&format!("found: {error}; run `{}`", error.hint().unwrap_or_default()));
     }
-    if terms.decide.is_some_and(|decide| decide != Decide::Once) && !names_seed(&repo) {
+    if terms.decide.is_some_and(|decide| decide != Decide::Once) && !takes_seed(&repo, None, terms.command.as_deref()) {
         output::line(&format!("seeds: have the script take the seed of each run from AR_SEED, as in {SEED_LINE}"));
     }
     if let Some(session) = session.filter(|_| settings_written || program_written) {
@@ -84,14 +84,20 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     }
     // A file that was there has what it has.
     let written = if settings_written { terms } else { resolve(SettingsArgs::default(), &root)? };
-    let missing = missing_settings(&written);
+    let is_withheld = written.agent.is_none() && suggestion.within.is_some() && !suggestion.agents.is_empty();
+    output::line(&next_step(&missing_settings(&written), settings_written, program_written, is_withheld));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The line that says what to do next with the files that were written.
+fn next_step(missing: &[String], settings_written: bool, program_written: bool, is_withheld: bool) -> String {
     let (look, commit) = match (settings_written, program_written) {
         (true, true) => ("look at both, ", "commit them, then "),
         (true, false) => ("look at ar.toml, ", "commit it, then "),
         (false, true) => ("look at program.md, ", "commit it, then "),
         (false, false) => ("", ""),
     };
-    output::line(&match missing.as_slice() {
+    match missing {
         [] => format!("next: {look}{commit}`ar run`"),
         missing => {
             let commit = match (settings_written, program_written) {
@@ -99,12 +105,10 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
                 (true, false) => "commit it, then ",
                 (false, false) => "then ",
             };
-            let is_withheld = written.agent.is_none() && suggestion.within.is_some() && !suggestion.agents.is_empty();
             let why = if is_withheld { ", as no agent is taken inside another agent's session" } else { "" };
             format!("next: set {} in {SETTINGS_FILE}{why}, {commit}`ar run`", in_words(missing))
         }
-    });
-    Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// The effect of a commit on the branch of a session.

@@ -118,7 +118,7 @@ pub(super) fn refuse(command: &Command) -> Result<(), CliError> {
         let hint = "run it outside of the loop's jobs, where the sessions of the repository can be written";
         return Err(CliError::new(format!("cannot call `ar {name}` behind a wall of the loop"), Some(hint.into())));
     }
-    let root = real(&repo.main_worktree());
+    let root = real(repo.main_worktree());
     if is_tell && by_variable.is_none() && jobs.is_empty() {
         let (sessions, executor) = (fs::read_dir(root.join(SESSIONS_FOLDER)), Executor::local());
         let runs = sessions.into_iter().flatten().flatten().map(|session| session.path().join("runs"));

@@ -116,11 +116,11 @@ impl Progress {
         }
         match event {
             Event::SessionStarted { tag, experiments, continued, .. } => {
-                let what = if *continued { "continuing" } else { "starting" };
-                let so_far =
-                    if *continued { format!(" after {}", count_of(*experiments, "experiment")) } else { String::new() };
                 self.tag = Some(tag.clone());
-                self.print(&format!("{what} {}{so_far}", tag.branch()));
+                self.print(&match continued {
+                    true => format!("continuing {} after {}", tag.branch(), count_of(*experiments, "experiment")),
+                    false => format!("starting {}", tag.branch()),
+                });
             }
             Event::Notice(notice) => self.print_note(&format!("note: {notice}")),
             Event::EnvironmentChanged { incumbent, changes } => {
@@ -303,8 +303,7 @@ impl Progress {
                 if !self.aside || record.id.is_baseline() {
                     self.print_outcome(&OutcomeLine::of_experiment(record, doubt.as_deref()));
                 }
-                let is_of_user = record.agent.is_none() && !record.id.is_baseline();
-                if let Some(line) = saved_line(record).filter(|_| is_of_user && !self.aside) {
+                if let Some(line) = saved_line(record).filter(|_| record.is_by_hand() && !self.aside) {
                     self.print(&line);
                 }
             }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use autoresearch::domain::{
     COMPOSITE, Composite, Contract, Direction, Event, ExperimentId, ExperimentName, FORMAT_VERSION, Failure,
-    FailureClass, MetricSource, MetricSpec, Note, PartOf, Record, Tag, with_causes,
+    FailureClass, MetricSource, MetricSpec, Note, PartOf, Record, Tag, experiment_name, with_causes,
 };
 use autoresearch::git::Repo;
 use autoresearch::measure::{LogSummary, RunEnd, judge};
@@ -18,15 +18,17 @@ use autoresearch::report::{
     chart_svg, compared_grid, compared_json, experiments_grid, html_report, html_sessions, ledger_grid, ledger_json,
     overlaid, overlay_svg, overlay_title, record_grid, records_json, render_report, render_sessions, select_rows,
 };
-use autoresearch::rules::{Aspect, Compared, Selection, compare, confounds_of_keep, select};
+use autoresearch::rules::{Aspect, Compared, Selection, compare, confounds_of_keep, second_look_at, select};
 use autoresearch::session::{SavedArtifacts, SessionError, SessionView, hear_guardians, read_log};
 use autoresearch::{fs, state};
 
-use super::args::{BriefArgs, DiffArgs, ExtractArgs, LogArgs, ReportArgs, ReportFormat, ShowArgs, Style};
 use super::error::CliError;
 use super::process::{current_dir, runtime};
 use super::settings::{ChartFile, SettingsArgs, called_by_loop, clock};
-use super::{error, messages, output, research, resolve_session, settings};
+use super::{
+    BriefArgs, DiffArgs, ExtractArgs, LogArgs, ReportArgs, ReportFormat, ShowArgs, Style, error, messages, output,
+    research, resolve_session, settings,
+};
 
 /// The experiments of a session as a JSON document.
 #[derive(Serialize)]
@@ -73,6 +75,15 @@ pub(super) fn log(args: LogArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Where the artifacts of an experiment are, and the run that left them.
+fn artifacts_text(artifacts: &SavedArtifacts, record: &Record) -> String {
+    match (artifacts, record.proof.artifacts_run) {
+        (SavedArtifacts::In(folder), Some(run)) => format!("in {} ({run})", folder.display()),
+        (SavedArtifacts::In(folder), None) => format!("in {}", folder.display()),
+        (SavedArtifacts::Gone(why), _) => why.clone(),
+    }
+}
+
 /// Prints one experiment: its record, its diff and the end of its log, or all of that.
 pub(super) fn show(args: ShowArgs) -> Result<ExitCode, CliError> {
     let format = args.format;
@@ -88,12 +99,11 @@ pub(super) fn show(args: ShowArgs) -> Result<ExitCode, CliError> {
     let replaced_by = view.history.replaced().get(&record.id).copied();
     let had_to_beat = view.history.had_to_beat(&record);
     let mut grid = record_grid(&record, view.composite(), had_to_beat, replaced_by, &notes, screen);
+    if let Some(look) = second_look_at(&view.history, record.id) {
+        grid.push(["second look".to_owned(), format!("{}: {}", experiment_name(look.id), look.outcome)]);
+    }
     let artifacts = view.artifacts(&record);
-    let place = artifacts.as_ref().map(|artifacts| match (artifacts, record.artifacts_run) {
-        (SavedArtifacts::In(folder), Some(run)) => format!("in {} ({run})", folder.display()),
-        (SavedArtifacts::In(folder), None) => format!("in {}", folder.display()),
-        (SavedArtifacts::Gone(why), _) => why.clone(),
-    });
+    let place = artifacts.as_ref().map(|artifacts| artifacts_text(artifacts, &record));
     place.into_iter().for_each(|place| grid.push(["artifacts".to_owned(), place]));
     let verified: Vec<_> =
         view.history.verified().iter().filter(|pair| pair.runs > 0 && pair.names(record.id)).collect();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::Command;
 
-use super::args::{program, with_groups};
+use super::{program, with_groups};
 
 /// In how many columns the help stands there.
 const WIDTH: usize = 100;

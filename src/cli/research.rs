@@ -16,7 +16,7 @@ use autoresearch::git::{GitError, Repo};
 use autoresearch::report::{Align, Format, Grid, ratings_grid, render_weights, weights_json};
 use autoresearch::rules::{artifact_metric, four_decimals};
 use autoresearch::score::{
-    ARTIFACT, ResearchTerms, SEARCH_FILE, SEARCH_SCRIPT, SOURCES, Score, TERMS_FILE, artifact_template, explain,
+    ARTIFACT, ENGINES, KEYLESS, ResearchTerms, SOURCES, Score, TERMS_FILE, artifact_template, explain,
     program_template, refuse_topics, terms_template,
 };
 use autoresearch::session::{
@@ -30,8 +30,8 @@ use super::{
     output, resolve_session, runtime, variable,
 };
 
-/// The search command of the script, which is asked in a folder of its own.
-const SEARCH: &str = "python3 \"$AR_ROOT/search.py\"";
+/// The search command in whose place [`ENGINES`] is written.
+const SEARCH_ENGINES: &str = "engines";
 
 /// The command that measures.
 const COMMAND: &str = "ar score";
@@ -59,20 +59,26 @@ pub(super) fn init_research(args: InitArgs, question: &str) -> Result<ExitCode, 
         CliError::usage(error, hint)
     })?;
     let mut settings = asked(given);
+    let mut scripts = Vec::new();
     if args.keyless_search {
-        settings.search.get_or_insert_with(Vec::new).push(SEARCH.to_owned());
+        settings.search.get_or_insert_with(Vec::new).push(KEYLESS.command.to_owned());
+        scripts.push(KEYLESS);
+    }
+    if let Some(command) = settings.search.iter_mut().flatten().find(|command| *command == SEARCH_ENGINES) {
+        ENGINES.command.clone_into(command);
+        scripts.push(ENGINES);
     }
     let has_search = settings.search.is_some();
-    let script = args.keyless_search.then(|| (PathBuf::from(SEARCH_FILE), SEARCH_SCRIPT.to_owned()));
     let files = [
-        (PROGRAM, program_template(&question, &topics, args.keyless_search)),
+        (PROGRAM, program_template(&question, &topics, &scripts)),
         (TERMS_FILE, terms),
         (ARTIFACT, artifact_template(&question, &topics)),
         (&format!("{SOURCES}/.gitkeep"), String::new()),
         (SETTINGS_FILE, settings_text(&settings)),
     ]
     .map(|(path, content)| (PathBuf::from(path), content));
-    let files: Vec<(PathBuf, String)> = files.into_iter().chain(script).collect();
+    let scripts = scripts.into_iter().map(|script| (PathBuf::from(script.file), script.text.to_owned()));
+    let files: Vec<(PathBuf, String)> = files.into_iter().chain(scripts).collect();
     let repo = repo.map_or_else(|| Repo::init(&dir), Ok)?;
     let is_committed = commit_new_files(&repo, &files, &format!("research: {question}"))?;
     let paths = list(&files.into_iter().map(|(path, _)| path).collect::<Vec<_>>());
@@ -83,7 +89,8 @@ pub(super) fn init_research(args: InitArgs, question: &str) -> Result<ExitCode, 
     output::line(&format!("sub-topics: {}", topics.iter().map(|topic| one_line(topic)).collect::<Vec<_>>().join(", ")));
     if !has_search {
         output::note(
-            "note: no search command; `--keyless-search` also writes one for arXiv and Wikipedia that needs no key",
+            "note: no search command; `--keyless-search` also writes one for arXiv and Wikipedia that needs no key, and \
+             `--search engines` one for web engines",
         );
     }
     let agent = if has_agent { "" } else { " --agent claude" };
@@ -146,6 +153,10 @@ fn asked(given: Asked) -> Asked {
     let defaults = Asked {
         keep_above: Some(RESEARCH_THRESHOLD.into()),
         stop_rules: Some(StopRule::OF_RESEARCH.to_vec()),
+        max_files: Some(5),
+        max_file_lines: Some(300),
+        agent_rounds: Some(15),
+        agent_timeout: Some(DEFAULT_AGENT_TIMEOUT),
         ..Asked::default()
     };
     Asked {

@@ -46,7 +46,7 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     }
     let call = if again.is_some() { LoopCall::Requeued } else { LoopCall::Typed };
     let drive = Drive::Loop { adopt: args.adopt, call };
-    let main_worktree = repo.main_worktree();
+    let main_worktree = repo.main_worktree().to_owned();
     let wish = settings.loop_wish();
     let may_ask = !args.yes && allocation.is_none() && args.format == StreamFormat::Table && output::is_interactive();
     settings.may_ask = may_ask;
@@ -86,7 +86,7 @@ pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
     let tag = resolve_session::find(&repo, named.or_else(|| settings.tag_in_file(&session_tags(&repo).ok()?)))?;
     (settings.given.tag, settings.take_over) = (Some(tag), args.take_over);
     let drive = Drive::RESUMED;
-    let main_worktree = repo.main_worktree();
+    let main_worktree = repo.main_worktree().to_owned();
     let wish = settings.resume_wish();
     let plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
     let (plan, no_agent) = settle(plan, wish, false)?;
@@ -144,7 +144,7 @@ pub(super) fn drive_loop(
 }
 
 /// The command that continues after a loop that ended as asked.
-fn way_on(reason: &StopReason, tag: &Tag) -> Option<String> {
+pub(super) fn way_on(reason: &StopReason, tag: &Tag) -> Option<String> {
     let another_night = |flag: &str| {
         format!("run `ar run --tag {tag}` to begin another night, or `ar resume {tag} {flag}` to continue this one")
     };

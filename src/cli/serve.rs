@@ -2,13 +2,13 @@
 //! that leads here; clients that are slow, many or long-winded have limits. A thread of its own reads the sessions, one question
 //! after another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::future::pending;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -26,7 +26,7 @@ use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use autoresearch::domain::{Clock, ExperimentId, Tag, Which, with_causes};
@@ -387,9 +387,6 @@ impl Access {
 
     /// Refuses a request with a status and a sentence, or lets it in.
     pub(super) fn refuse(&self, knock: Knock) -> Option<(StatusCode, &'static str)> {
-        if !matches!(*knock.method, Method::GET | Method::HEAD) {
-            return Some((StatusCode::METHOD_NOT_ALLOWED, "this page only reads: GET and HEAD\n"));
-        }
         // A page of elsewhere can have its own name lead here, but it cannot have that name be one of these.
         if knock.hosts.is_empty() || !knock.hosts.iter().all(|host| self.is_own_name(host)) {
             return Some((StatusCode::FORBIDDEN, "open this page by localhost or by the address that it listens at\n"));
@@ -397,6 +394,9 @@ impl Access {
         let given = parameter(knock.query, "token").unwrap_or_default();
         if !is_same(given.as_bytes(), self.token.as_bytes()) {
             return Some((StatusCode::FORBIDDEN, "open the address that `ar serve` printed, with its token\n"));
+        }
+        if !matches!(*knock.method, Method::GET | Method::HEAD) {
+            return Some((StatusCode::METHOD_NOT_ALLOWED, "this page only reads: GET and HEAD\n"));
         }
         None
     }
@@ -427,7 +427,7 @@ fn is_same(given: &[u8], token: &[u8]) -> bool {
     given.len() == token.len() && given.iter().zip(token).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
-/// The most connections at once; one more is closed.
+/// The most connections at once. One more closes the oldest that has not shown the token; without such a one, it is closed.
 const CONNECTIONS: usize = 64;
 
 /// The time for the head of a request, and for a whole connection, which has one request: a large page over a slow line.
@@ -449,22 +449,30 @@ struct PageServer {
     reader: ReaderThread,
     page: String,
     policy: HeaderValue,
+    /// The connections that have not shown the token, oldest first; each is notified where it is to close.
+    strangers: Mutex<VecDeque<Arc<Notify>>>,
 }
 
 /// Answers requests for ever.
 pub(super) async fn serve(listener: TcpListener, access: Access, reader: ReaderThread) {
     let policy = HeaderValue::try_from(live_policy()).unwrap_or(HeaderValue::from_static("default-src 'none'"));
-    let server = Arc::new(PageServer { access, reader, page: live_page(), policy });
+    let server = Arc::new(PageServer { access, reader, page: live_page(), policy, strangers: Mutex::default() });
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             sleep(PAUSE).await;
             continue;
         };
-        let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
-        let server = Arc::clone(&server);
+        if room.available_permits() == 0 {
+            let oldest = server.strangers().pop_front();
+            let Some(oldest) = oldest else { continue };
+            oldest.notify_one();
+        }
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { continue };
+        let (server, stranger) = (Arc::clone(&server), Arc::new(Notify::new()));
+        server.strangers().push_back(Arc::clone(&stranger));
         tokio::spawn(async move {
-            let answer = service_fn(|request| server.answer(request));
+            let answer = service_fn(|request| server.answer(request, &stranger));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIME)
@@ -472,18 +480,34 @@ pub(super) async fn serve(listener: TcpListener, access: Access, reader: ReaderT
                 .max_buf_size(HEAD)
                 .max_headers(HEADERS)
                 .serve_connection(TokioIo::new(stream), answer);
-            // Errors of a client are its own.
-            let _ = timeout(TIME, connection).await;
+            tokio::select! {
+                // Errors of a client are its own.
+                _ = timeout(TIME, connection) => {}
+                () = stranger.notified() => {}
+            }
+            server.forget_stranger(&stranger);
             drop(place);
         });
     }
 }
 
 impl PageServer {
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<String>, Infallible> {
+    fn strangers(&self) -> MutexGuard<'_, VecDeque<Arc<Notify>>> {
+        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a connection has shown the token, or is over.
+    fn forget_stranger(&self, known: &Arc<Notify>) {
+        self.strangers().retain(|stranger| !Arc::ptr_eq(stranger, known));
+    }
+
+    async fn answer(&self, request: Request<Incoming>, stranger: &Arc<Notify>) -> Result<Response<String>, Infallible> {
         let (status, body) = match self.refuse(&request) {
             Some((status, why)) => (status, why.to_owned()),
-            None => self.found(&request).await,
+            None => {
+                self.forget_stranger(stranger);
+                self.found(&request).await
+            }
         };
         let mut response = Response::new(body);
         *response.status_mut() = status;
@@ -596,6 +620,7 @@ mod tests {
         for (method, expected) in [(Method::HEAD, 200), (Method::POST, 405), (Method::PUT, 405), (Method::OPTIONS, 405)]
         {
             assert_eq!(status(&access, &method, &["localhost"], "token=abc123"), expected);
+            assert_eq!(status(&access, &method, &["localhost"], ""), 403, "without a token nothing else is answered");
         }
         let new = || Access::new("::1".parse().unwrap()).unwrap();
         assert!(new().token.len() >= 32 && new().token != new().token);

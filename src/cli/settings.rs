@@ -28,6 +28,8 @@ use super::run::ask_direction;
 pub(super) struct Settings {
     /// The settings given by flags and variables.
     pub(super) given: Asked,
+    /// Those of them that are given by flags.
+    flags: Asked,
     /// The settings in the file, or the error on reading it.
     file: Result<Asked, CliError>,
     /// True if a session is taken over although a process of another host may drive it.
@@ -40,9 +42,10 @@ impl Settings {
     /// Reads flags, variables and the settings file in `root`.
     pub(super) fn read(flags: SettingsArgs, root: &Path) -> Result<Settings, CliError> {
         let variables = from_variables(variable)?;
-        let given = flags.0.or(variables);
+        let flags = flags.0;
+        let given = flags.clone().or(variables);
         let file = from_file(&root.join(SETTINGS_FILE)).map(|file| for_metric(file, given.metric.as_ref()));
-        Ok(Settings { given, file, take_over: false, may_ask: false })
+        Ok(Settings { given, flags, file, take_over: false, may_ask: false })
     }
 
     /// The session that the settings file names, where it is one of `sessions`.
@@ -67,7 +70,7 @@ impl Settings {
             Ok(file) => (file, None),
             Err(trouble) => (Asked::default(), Some(trouble)),
         };
-        (Wanted { given: self.given, file, take_over: self.take_over }, trouble)
+        (Wanted { given: self.given, flags: self.flags, file, take_over: self.take_over }, trouble)
     }
 
     /// Works out what the invocation is going to do.

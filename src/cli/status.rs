@@ -380,7 +380,7 @@ pub(super) fn stop(args: StopArgs) -> Result<ExitCode, CliError> {
     if matches!(stopped, Stopped::NobodyThere | Stopped::RunsAlone(_) | Stopped::Left(_)) {
         keep_guardians_away(&repo, &tag, clock);
     }
-    let waiting = SessionFolder::new(&repo.main_worktree(), &tag).files_to_return();
+    let waiting = SessionFolder::new(repo.main_worktree(), &tag).files_to_return();
     output::line(&match stopped {
         Stopped::NobodyThere if !waiting.is_empty() => {
             end_open(repo, &tag, ExperimentId::BASELINE, true, clock)?;
@@ -400,7 +400,7 @@ pub(super) fn stop(args: StopArgs) -> Result<ExitCode, CliError> {
             experiment_name(id)
         ),
         Stopped::RunsUnknown(id) if args.now => {
-            runtime()?.block_on(end_run_only(&repo.main_worktree(), &tag, id))?;
+            runtime()?.block_on(end_run_only(repo.main_worktree(), &tag, id))?;
             format!("terminated the run of {}; run `ar doctor {tag}` to see what is left of it", experiment_name(id))
         }
         Stopped::RunsUnknown(id) => format!(
@@ -457,7 +457,7 @@ pub(super) fn keep_guardians_away(repo: &Repo, tag: &Tag, clock: Clock) {
 
 /// Takes over the session, and ends and closes the experiment that is open in it, as the second Ctrl-C does.
 fn end_open(repo: Repo, tag: &Tag, id: ExperimentId, was_left: bool, clock: Clock) -> Result<String, CliError> {
-    let main_worktree = repo.main_worktree();
+    let main_worktree = repo.main_worktree().to_owned();
     let asked = Asked { tag: Some(tag.clone()), ..Asked::default() };
     let plan = Plan::new(repo, &asked.into(), Drive::Ending, clock)?;
     let printer = Printer::start(Progress::aside(clock, main_worktree.clone())).map_err(no_runtime)?;

@@ -1,27 +1,31 @@
-//! `ar finalize`, `ar restore`, `ar export` and `ar import`: what is taken out of a session, or into one.
+//! `ar review`, `ar finalize`, `ar restore`, `ar export`, `ar import`, `ar delete`: what is taken out of a session, or into one.
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Asked, ErrorKind, Tag, count_of, json_text, one_line, refuse, shell_word};
+use autoresearch::domain::{
+    Asked, ErrorKind, ExperimentId, Record, Tag, count_of, json_text, one_line, refuse, shell_word,
+};
 use autoresearch::git::Repo;
 use autoresearch::report::{exported_grid, fit, imported_grid, record_json};
-use autoresearch::rules::Counts;
+use autoresearch::rules::{Counts, listed};
 use autoresearch::session::{
-    Drive, FinalizeTerms as Wanted, Import, Interrupt, Interrupts, Plan, Session, SessionError,
+    Drive, FinalizeTerms as Wanted, Import, Interrupt, Interrupts, Plan, Session, SessionError, SessionView,
 };
 use autoresearch::{fs, session};
 
+use super::run::way_on;
 use super::tracker::{MLFLOW, TENSORBOARD, Tracker, WANDB};
 use super::{
-    CliError, ExportArgs, ExportFormat, FinalizeArgs, ImportArgs, Printer, Progress, RestoreArgs, clock, current_dir,
-    error, no_runtime, output, process, resolve_session, runtime, status, tracker,
+    CliError, DeleteArgs, ExportArgs, ExportFormat, FinalizeArgs, ImportArgs, Printer, Progress, RestoreArgs,
+    ReviewArgs, clock, current_dir, error, no_runtime, output, process, resolve_session, runtime, status, tracker,
 };
 
 /// Makes a clean branch of what a session kept.
 pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     let mut view = resolve_session::open(args.session.tag())?;
-    if view.has_idle_winners() {
-        if !args.drop_winners {
+    let (any_waits, any_is_new) = view.idle_winners();
+    if any_waits {
+        if any_is_new && !args.drop_winners {
             let tag = &view.tag;
             let text = format!("session {tag} has changes that wait for more runs");
             return Err(refuse(ErrorKind::CannotStart, text)
@@ -34,21 +38,18 @@ pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
         end_for_good(&view.tag)?;
         view = resolve_session::open(Some(view.tag))?;
     }
-    match view.unreviewed_keeps()? {
-        0 => {}
-        count => {
-            output::note(&format!("{} without a review: reviewing first", count_of(count, "keep")));
-            match review_keeps(&view.tag) {
-                Ok(Interrupt::None) => {}
-                Ok(_) => {
-                    output::note("interrupted; no branch was made");
-                    return Ok(ExitCode::from(error::INTERRUPTED));
-                }
-                Err(error) => output::note(&format!("not reviewed: {error}")),
-            }
-            view = resolve_session::open(Some(view.tag))?;
+    let is_missing = |record: &&Record| record.is_unreviewed() && !args.without.contains(&record.id);
+    let missing: Vec<_> = view.history.records().iter().filter(is_missing).map(|record| record.id).collect();
+    let has_reviewer = view.contract.as_ref().is_some_and(|contract| contract.reviewer.is_some());
+    if !missing.is_empty() && has_reviewer && !args.unreviewed {
+        output::note(&format!("{} without a review: reviewing first", count_of(missing.len(), "keep")));
+        if !have_reviewed(&view, &missing)? {
+            output::note("interrupted; no branch was made");
+            return Ok(ExitCode::from(error::INTERRUPTED));
         }
+        view = resolve_session::open(Some(view.tag))?;
     }
+    view.convert_as_at_start()?;
     let FinalizeArgs { branch, squash, without, with_not_earned, .. } = args;
     let finalized = view.finalize(branch, &Wanted { squash, without, with_not_earned })?;
     status::keep_guardians_away(&view.repo, &view.tag, clock()?);
@@ -83,24 +84,52 @@ fn end_for_good(tag: &Tag) -> Result<(), CliError> {
     ended.map(drop).map_err(CliError::from)
 }
 
-/// Has the keeps reviewed that are unreviewed: no loop may come that does it. Returns what was asked for meanwhile.
-fn review_keeps(tag: &Tag) -> Result<Interrupt, CliError> {
+/// Asks the reviewer now.
+pub(super) fn review(args: ReviewArgs) -> Result<ExitCode, CliError> {
+    let view = resolve_session::open(args.tag)?;
+    let is_done = have_reviewed(&view, &args.experiments)?;
+    Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::from(error::INTERRUPTED) })
+}
+
+/// Has those keeps reviewed, or all that are unreviewed. Returns false if it was interrupted.
+fn have_reviewed(view: &SessionView, named: &[ExperimentId]) -> Result<bool, CliError> {
+    let (tag, ids) = (&view.tag, view.keeps_to_review(named)?);
+    if ids.is_empty() {
+        output::note(&format!("no keep of session {tag} is unreviewed"));
+        return Ok(true);
+    }
     let (plan, printer) = ending(tag)?;
     let reviewed = runtime()?.block_on(async {
         let interrupts = process::interrupts().map_err(no_runtime)?;
         let mut session = Session::open(plan, printer.observer(), interrupts.clone()).await?;
-        session::review_keeps(&mut session).await?;
-        Ok(interrupts.asked())
+        let left = session::review_keeps(&mut session, &ids).await?;
+        Ok::<_, CliError>((interrupts.asked() == Interrupt::None).then_some(left))
     });
     printer.finish();
-    reviewed
+    match reviewed? {
+        None => Ok(false),
+        Some((left, _)) if left.is_empty() => Ok(true),
+        Some((left, spent)) => {
+            let left = listed(&left);
+            let (text, way) = match spent {
+                Some(spent) => (format!("no verdict on {left}: {spent}"), way_on(&spent, tag).unwrap_or_default()),
+                None => (
+                    format!("the reviewer gave no verdict on {left}"),
+                    format!("run `ar review --tag {tag}` to ask again"),
+                ),
+            };
+            Err(refuse(ErrorKind::CannotStart, text)
+                .hint(format!("{way}, or `ar finalize {tag} --unreviewed` to go without"))
+                .into())
+        }
+    }
 }
 
 /// The plan to open the session once more, and who prints what happens.
 fn ending(tag: &Tag) -> Result<(Plan, Printer), CliError> {
     let clock = clock()?;
     let repo = Repo::discover(&current_dir()?)?;
-    let main_worktree = repo.main_worktree();
+    let main_worktree = repo.main_worktree().to_owned();
     let asked = Asked { tag: Some(tag.clone()), ..Asked::default() };
     let plan = Plan::new(repo, &asked.into(), Drive::Ending, clock)?;
     let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
@@ -109,7 +138,8 @@ fn ending(tag: &Tag) -> Result<(Plan, Printer), CliError> {
 
 /// Puts an experiment's code on a new branch, or copies its artifacts.
 pub(super) fn restore(args: RestoreArgs) -> Result<ExitCode, CliError> {
-    let (view, record) = resolve_session::open_at(&args.experiment, args.tag)?;
+    let (mut view, record) = resolve_session::open_at(&args.experiment, args.tag)?;
+    view.convert_as_at_start()?;
     if let Some(dir) = &args.artifacts {
         let copied = view.restore_artifacts(&record, dir)?;
         output::line(&format!("copied the artifacts of experiment {} of {}:", record.id, view.tag));
@@ -127,6 +157,18 @@ pub(super) fn restore(args: RestoreArgs) -> Result<ExitCode, CliError> {
         Some(dir) => format!("go there with: cd {}", shell_word(dir)),
         None => format!("check it out with: git switch {}", restored.branch),
     });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Removes a session, and prints where its refs are.
+pub(super) fn delete(args: DeleteArgs) -> Result<ExitCode, CliError> {
+    let unnamed = || CliError::usage("no session was named", "write `ar delete TAG`");
+    let tag = args.session.or(args.tag).ok_or_else(unnamed)?;
+    let bundle = session::delete_session(&Repo::discover(&current_dir()?)?, &tag)?;
+    output::line(&format!("deleted session {tag}; its rows in the ledger stay"));
+    if let Some(bundle) = bundle {
+        output::note(&format!("to bring it back: git fetch --atomic {} 'refs/*:refs/*'", shell_word(&bundle)));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

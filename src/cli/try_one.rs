@@ -43,7 +43,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     let repo = Repo::discover(&current_dir()?)?;
     let head = repo.refs.head().ok().and_then(|head| head.commit().cloned()).filter(|_| !args.resume);
     let settings = Settings::read(args.settings, repo.worktree())?;
-    let main_worktree = repo.main_worktree();
+    let main_worktree = repo.main_worktree().to_owned();
     let plan = settings.plan(repo, Drive::WorkingTree { resume: args.resume }, clock)?.leave_out(output::files());
     if let Err(error) = ensure_resident() {
         tell_no_resident(&error);
@@ -222,7 +222,7 @@ fn print_outcome(history: &History, record: &Record, next: AfterAttempt<'_>, con
     let is_refused = record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal());
     let next = match record.outcome {
         Outcome::Keep => "the working tree is the new starting point",
-        Outcome::Crash if is_refused && record.agent.is_none() => "your change is still in the working tree",
+        Outcome::Crash if is_refused && record.is_by_hand() => "your change is still in the working tree",
         Outcome::Discard | Outcome::Crash => "the working tree is back at the best one",
     };
     if let Some(line) = saved_line(record).filter(|_| head == Some(&record.commit)) {

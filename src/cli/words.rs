@@ -213,7 +213,7 @@ mod tests {
             ("kill", "tip: run `ar stop --now`"),
             ("logs --follow", "tip: run `ar show last --log`"),
             ("tail", "tip: run `ar show last --log`"),
-            ("delete nov20", "tip: ar deletes no result"),
+            ("remove nov20", "tip: run `ar delete TAG`"),
             ("report --html", "similar argument exists: '--format html'"),
             ("report --open", "tip: run `ar serve`"),
             ("init --force", "tip: move ar.toml or program.md aside"),

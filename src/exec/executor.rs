@@ -11,11 +11,11 @@ use std::{io, iter};
 
 use tokio::time::{sleep, timeout};
 
-use super::cluster::{Queue, QueuedJob, cancel};
-use super::job::{JobFiles, RUN, lock_path};
-use super::running::{LocalJob, Running, Shim, has_other_shim, is_held, kill_all, kill_marked, shims_of};
-use super::shim_io::Socket;
 use super::{ExecError, Exit, Job, SHIM_ARGUMENT, Started, Ticket};
+use super::{
+    JobFiles, LocalJob, Queue, QueuedJob, RUN, Running, Shim, Socket, cancel, has_other_shim, is_held, kill_job,
+    lock_path, shims_of,
+};
 use crate::crash;
 use crate::domain::Cluster;
 use crate::fs::{GLANCE, if_exists, lock_within, make_folder, move_irregular_away, open_regular, retry_if_removed};
@@ -112,12 +112,8 @@ impl Executor {
         let shim = start_shim(program, &files.job, [theirs, lock.into(), words.into()])
             .map_err(|source| ExecError::Shim { shim: program.clone(), source })?;
         crash::point("job.started");
-        Ok(Running::here(LocalJob::started(
-            job.command,
-            files,
-            watched,
-            Shim { process: shim, socket, last_words, last: None, log: Some(log) },
-        )))
+        let shim = Shim { process: shim, socket, last_words, last: None, log: Some(log) };
+        Ok(Running::here(LocalJob::new(job, files, watched, Some(shim))))
     }
 
     /// Writes the file of a job that an engine is to execute, with the ticket by which it is found also if nobody hears whether it
@@ -168,7 +164,7 @@ impl Executor {
             return Ok(queued);
         }
         let lock = open_regular(&path).map_err(|source| ExecError::File { path, source })?;
-        Ok(Running::here(LocalJob::attached(job.command, files, lock)))
+        Ok(Running::here(LocalJob::new(job, files, lock, None)))
     }
 
     /// The state of the job `name` in `folder`, from its lock and files.
@@ -214,6 +210,23 @@ impl Executor {
             iter::once(folder).chain(further)
         });
         all.filter(|folder| self.is_busy(folder))
+    }
+
+    /// The jobs of experiments within `parent` that began at an engine and did not end, but whose supervisors are gone, as far as
+    /// their locks tell.
+    pub fn unsupervised(&self, parent: &Path) -> impl Iterator<Item = Ticket> {
+        self.busy_in(parent).filter(|folder| !is_held(folder)).flat_map(|folder| {
+            let began = open_tickets(&folder).filter(|name| JobFiles::named(&folder, name).started.is_file());
+            began.filter_map(|name| Job::ticket_of(&folder, &name)).collect::<Vec<_>>()
+        })
+    }
+
+    /// What is to be said once about the engine: that it does not answer, or that it does again.
+    pub fn news(&self) -> Option<String> {
+        match self {
+            Executor::Cluster(queue) => queue.news(),
+            Executor::Local { .. } => None,
+        }
     }
 
     /// Returns whether a job of an experiment waits in the queue of an engine, in its `folder` or in that of a further run.
@@ -265,7 +278,7 @@ impl Executor {
         true
     }
 
-    /// Kills what is left of the job `name` in `folder`, its shim first, also when its files were deleted, and waits until
+    /// Kills what is left of the job `name` in `folder`, also when its files were deleted, and waits until
     /// it is gone. Does nothing where there is no `/proc`.
     pub async fn end_left_over(&self, folder: &Path, name: &str) {
         let files = JobFiles::named(folder, name);
@@ -273,8 +286,7 @@ impl Executor {
             // An engine that does not answer starts a job whose file is gone by then: its shim finds that, and ends.
             let _ = cancel(&ticket, &files.job).await;
         }
-        kill_all(|| shims_of(&files)).await;
-        kill_marked(&files.job).await;
+        kill_job(&files).await;
     }
 
     /// Ends the job `name` in `folder`, if it was ever started, and waits until all of it is gone. Lets another job in the

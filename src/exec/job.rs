@@ -11,11 +11,11 @@ use std::{env, fs, io, mem, thread};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{ExecError, SHIM_ARGUMENT, Ticket, Uses, boot_id, gpu, host_name};
+use super::{ExecError, SHIM_ARGUMENT, Ticket, Uses, boot_id, gpu, host_name, is_held};
 use crate::domain::{FORMAT_VERSION, GpuOther, Space, WallKind, is_none};
 use crate::fs::{
-    FileStamp, free_name, is_irregular, make_folder, move_away, move_irregular_away, move_no_folder_away, open_regular,
-    read_at_most, retry_if_removed,
+    FileStamp, free_name, if_exists, is_irregular, make_folder, move_away, move_irregular_away, move_no_folder_away,
+    open_regular, read_at_most, retry_if_removed,
 };
 use crate::rules::{GPU_MASKS, Silence, Wall};
 use crate::state::{read_json, write_json, write_json_unsynced};
@@ -173,17 +173,9 @@ pub struct Exit {
     pub finished: Timestamp,
     /// Its duration in seconds, without the time that the machine slept.
     pub seconds: f64,
-    /// The largest resident set of the whole process tree, in bytes. Memory shared between processes counts once
-    /// for each of them.
-    pub peak_rss_bytes: u64,
-    /// The most GPU memory that the process tree had in use, in bytes; absent when it used none or this is unknown.
-    pub gpu_peak_bytes: Option<u64>,
-    /// The most memory that other processes had in use meanwhile on the GPUs of the tree, in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu_other_bytes: Option<u64>,
-    /// Processes that were on GPUs of the tree in two samples in a row and have no right to them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gpu_others: Vec<GpuOther>,
+    /// The memory that it used.
+    #[serde(flatten)]
+    pub memory: MemoryUse,
     /// Processes that not even KILL ended, stuck in the kernel; normally 0.
     pub survivors: u32,
     /// The reason that the command could not be started.
@@ -197,6 +189,22 @@ pub struct Exit {
     /// The use of the listed files, if there is a list and the kernel watched all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uses: Option<Uses>,
+}
+
+/// The memory that a process tree had in use at most, and who else used its GPUs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryUse {
+    /// The largest resident set of the whole process tree, in bytes. Memory shared between processes counts once
+    /// for each of them.
+    pub peak_rss_bytes: u64,
+    /// The most GPU memory that the process tree had in use, in bytes; absent when it used none or this is unknown.
+    pub gpu_peak_bytes: Option<u64>,
+    /// The most memory that other processes had in use meanwhile on the GPUs of the tree, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_other_bytes: Option<u64>,
+    /// Processes that were on GPUs of the tree in two samples in a row and have no right to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_others: Vec<GpuOther>,
 }
 
 /// The GPUs that a job of an engine found on its node.
@@ -237,6 +245,15 @@ impl Exit {
     /// The one of the job `name` in `folder`, unless it is missing or damaged.
     pub fn read(folder: &Path, name: &str) -> Option<Exit> {
         read_json(&JobFiles::named(folder, name).exit).unwrap_or_default()
+    }
+
+    /// The exit of a job whose shim wrote none.
+    pub(super) fn unwritten(files: &JobFiles) -> Exit {
+        let now = Timestamp::now();
+        let started: Option<Started> = read_json(&files.started).unwrap_or_default();
+        let (started, host) = started.map_or((now, String::new()), |started| (started.started, started.host));
+        let seconds = now.duration_since(started).as_secs_f64().max(0.0);
+        Exit { version: FORMAT_VERSION, host, started, finished: now, seconds, ..Exit::default() }
     }
 
     /// An exit with nothing known but where and when the job was started.
@@ -293,12 +310,13 @@ impl JobFiles {
 }
 
 impl JobFiles {
-    /// Returns false for the exit of a job behind a wall that was not over: then another process wrote it. Such a job may
-    /// make files in its folder, but it cannot write to the lock, which names that exit until the job is over.
+    /// Returns false for the exit of a job that was not over: then another process wrote it. Until the job is over, its lock is
+    /// held and names that exit. Behind a wall the job cannot write to it; elsewhere it could only make another one.
     pub(super) fn may_have_exit(&self) -> bool {
         let folder = self.exit.parent().unwrap_or(Path::new("/"));
         let named = read_at_most(&lock_path(folder), LARGEST_LOCK).unwrap_or_default();
-        named.is_empty() || self.exit.file_name().is_none_or(|exit| exit.as_encoded_bytes() != named)
+        let is_refused = self.exit.file_name().is_some_and(|exit| exit.as_encoded_bytes() == named);
+        !is_refused && !is_held(folder)
     }
 }
 
@@ -361,7 +379,7 @@ impl<'a> JobFolder<'a> {
     /// The lock cannot be written.
     pub(super) fn refuse_exit(&self) -> Result<(), ExecError> {
         let named = self.files.exit.file_name().unwrap_or_default();
-        let noted = (&self.lock).write_all(named.as_encoded_bytes());
+        let noted = self.lock.set_len(0).and_then(|()| (&self.lock).write_all(named.as_encoded_bytes()));
         noted.map_err(|source| ExecError::File { path: lock_path(&self.job.folder), source })
     }
 
@@ -423,26 +441,17 @@ impl<'a> JobFolder<'a> {
         if is_irregular(&path) {
             move_away(&path).map_err(failed)?;
         }
-        match fs::metadata(&path) {
-            Ok(there) => {
-                if !is_same(&there, &self.lock.metadata().map_err(failed)?) {
-                    return Ok(false);
-                }
+        let (there, own) = (if_exists(fs::metadata(&path)).map_err(failed)?, self.lock.metadata().map_err(failed)?);
+        if !there.is_some_and(|there| is_same(&there, &own)) {
+            make_folder(&self.job.folder).map_err(failed)?;
+            let lock = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+            let lock = lock.map_err(failed)?;
+            // Otherwise it is that of the next job.
+            if lock.try_lock().is_err() {
+                return Ok(false);
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make_folder(&self.job.folder).map_err(failed)?;
-                let lock = File::options().create(true).truncate(false).read(true).write(true).open(&path);
-                let lock = lock.map_err(failed)?;
-                if lock.try_lock().is_err() {
-                    return Ok(false);
-                }
-                let is_refused = self.lock.metadata().is_ok_and(|old| old.len() > 0);
-                self.deleted.push(mem::replace(&mut self.lock, lock));
-                if is_refused {
-                    self.refuse_exit()?;
-                }
-            }
-            Err(error) => return Err(failed(error)),
+            self.deleted.push(mem::replace(&mut self.lock, lock));
+            self.refuse_exit()?;
         }
         restore(&self.files.job, self.job)?;
         if let Some(started) = &self.started {

@@ -8,12 +8,12 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::time::{sleep, sleep_until};
+use tokio::time::{self, sleep, sleep_until};
 
-use super::cluster::QueuedJob;
+use super::QueuedJob;
 use super::{
-    ExecError, Exit, JobFiles, LastWord, SHIM_ARGUMENT, Socket, Started, lock_path, log_that_fills_disk, marker_of,
-    next_tick, tree,
+    ExecError, Exit, Job, JobFiles, LastWord, SHIM_ARGUMENT, Socket, Started, at, lock_path, log_that_fills_disk,
+    marker_of, next_tick, tree,
 };
 use crate::crash;
 use crate::fs::open_regular;
@@ -24,6 +24,9 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(1024);
 
 /// Poll interval of the lock of a job whose shim just died.
 const DEATH_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The time that a shim has beyond the limit of its job and the grace: it repeats KILL for half a minute, on a busy machine.
+const LATE: Duration = Duration::from_secs(120);
 
 /// Time limit for killing the processes of a lost job.
 const SWEEP_PATIENCE: Duration = Duration::from_secs(5);
@@ -37,14 +40,14 @@ pub struct Running(JobPlace);
 /// The place of execution of a job.
 #[derive(Debug)]
 enum JobPlace {
-    Here(LocalJob),
+    Here(Box<LocalJob>),
     Elsewhere(Box<QueuedJob>),
 }
 
 impl Running {
     /// A job under a shim of this machine.
     pub(super) fn here(job: LocalJob) -> Running {
-        Running(JobPlace::Here(job))
+        Running(JobPlace::Here(Box::new(job)))
     }
 
     /// A job that an engine executes.
@@ -81,8 +84,8 @@ impl Running {
     /// # Errors
     ///
     /// [`ExecError::OtherMachine`] when the job is running where no signal reaches it; when the system refuses the signal.
-    pub fn stop(&self) -> Result<(), ExecError> {
-        match &self.0 {
+    pub fn stop(&mut self) -> Result<(), ExecError> {
+        match &mut self.0 {
             JobPlace::Here(job) => job.stop(),
             JobPlace::Elsewhere(job) => {
                 job.stop();
@@ -130,6 +133,12 @@ pub(super) struct LocalJob {
     lock: File,
     /// The shim, where this process started the job; without it, the job is running for as long as the lock is held.
     shim: Option<Shim>,
+    /// The time that the shim may take to end the job.
+    patience: Duration,
+    /// The job's time limit.
+    limit: Option<time::Instant>,
+    /// The time when this process ends the job itself: a process of the job may keep the shim from it.
+    end_by: Option<time::Instant>,
 }
 
 /// A shim that this process started.
@@ -146,14 +155,12 @@ pub(super) struct Shim {
 }
 
 impl LocalJob {
-    /// A job that this process started under `shim`.
-    pub(super) fn started(command: String, files: JobFiles, lock: File, shim: Shim) -> LocalJob {
-        LocalJob { command, files, lock, shim: Some(shim) }
-    }
-
-    /// A job that another process started.
-    pub(super) fn attached(command: String, files: JobFiles, lock: File) -> LocalJob {
-        LocalJob { command, files, lock, shim: None }
+    /// A job that this process started under `shim`, or another process without.
+    pub(super) fn new(job: Job, files: JobFiles, lock: File, shim: Option<Shim>) -> LocalJob {
+        let patience = job.grace.saturating_add(crash::wait(LATE));
+        let limit = time::Instant::now().checked_add(job.timeout);
+        let end_by = limit.and_then(|limit| limit.checked_add(patience));
+        LocalJob { command: job.command, files, lock, shim, patience, limit, end_by }
     }
 
     fn take_log(&mut self) -> Option<File> {
@@ -161,19 +168,16 @@ impl LocalJob {
     }
 
     async fn wait(&mut self) -> Result<Exit, ExecError> {
-        let last = match &mut self.shim {
-            Some(shim) if shim.last.is_none() => {
-                shim.last = shim.socket.last().await.map_err(ExecError::Watch)?;
-                shim.last
+        // Callers wait a second at a time, so a shim that the job stopped does not stay so.
+        let _ = self.signal(Signal::CONT);
+        let end_by = self.end_by;
+        let last = tokio::select! {
+            last = self.last_word() => last?,
+            () = at(end_by) => {
+                kill_job(&self.files).await;
+                self.last_word().await?
             }
-            Some(shim) => shim.last,
-            None => None,
         };
-        if last.is_none() {
-            // A dying process closes all its files at almost the same time.
-            let interval = if self.shim.is_some() { DEATH_INTERVAL } else { crash::wait(LOCK_INTERVAL) };
-            released(&self.lock, interval).await.map_err(ExecError::Watch)?;
-        }
         if let Some(shim) = &mut self.shim {
             // The shim exits right after its last word.
             let _ = shim.process.wait();
@@ -190,12 +194,31 @@ impl LocalJob {
                 let log = log_that_fills_disk(self.files.job.parent().map(Path::to_owned));
                 Err(ExecError::DiskFull { command: self.command.clone(), log })
             }
-            None => Err(ExecError::Lost {
-                command: self.command.clone(),
-                detail: self.epitaph(),
-                killed: kill_marked(&self.files.job).await,
-            }),
+            None => {
+                let killed = kill_marked(&self.files.job).await;
+                if self.limit.is_some_and(|limit| time::Instant::now() >= limit) {
+                    let signal = Some(Signal::KILL.as_raw());
+                    return Ok(Exit { signal, timed_out: true, ..Exit::unwritten(&self.files) });
+                }
+                Err(ExecError::Lost { command: self.command.clone(), detail: self.epitaph(), killed })
+            }
         }
+    }
+
+    /// Waits until the shim is gone, or as good as. Returns its last word.
+    async fn last_word(&mut self) -> Result<Option<LastWord>, ExecError> {
+        if let Some(shim) = &mut self.shim {
+            if shim.last.is_none() {
+                shim.last = shim.socket.last().await.map_err(ExecError::Watch)?;
+            }
+            if shim.last.is_some() {
+                return Ok(shim.last);
+            }
+        }
+        // A dying process closes all its files at almost the same time.
+        let interval = if self.shim.is_some() { DEATH_INTERVAL } else { crash::wait(LOCK_INTERVAL) };
+        released(&self.lock, interval).await.map_err(ExecError::Watch)?;
+        Ok(None)
     }
 
     /// Reads `exit.json`; a file that no shim can have written counts as missing.
@@ -207,30 +230,40 @@ impl LocalJob {
         }
     }
 
-    /// Asks the shim to end the command now.
-    fn stop(&self) -> Result<(), ExecError> {
+    /// Asks the shim to end the command now, and bounds the time for it.
+    fn stop(&mut self) -> Result<(), ExecError> {
+        self.end_by = self.end_by.into_iter().chain(time::Instant::now().checked_add(self.patience)).min();
         if let Some(shim) = &self.shim {
             shim.socket.stop();
             return Ok(());
         }
-        if !is_locked(&self.lock) {
-            return Ok(());
-        }
-        let (shims, host) = match read_json::<Started>(&self.files.started).unwrap_or_default() {
-            Some(started) if started.is_here() => {
-                (i32::try_from(started.pid).ok().and_then(Pid::from_raw).into_iter().collect(), started.host)
-            }
-            Some(started) => (Vec::new(), started.host),
-            // It was deleted or spoilt, or is yet to be written.
-            None => (shims_of(&self.files), String::new()),
-        };
-        if shims.is_empty() && is_locked(&self.lock) {
+        if is_locked(&self.lock) && !self.signal(Signal::TERM).map_err(ExecError::Watch)? && is_locked(&self.lock) {
+            let started = read_json::<Started>(&self.files.started).unwrap_or_default();
+            let host = started.map(|started| started.host).unwrap_or_default();
             return Err(ExecError::OtherMachine { command: self.command.clone(), host });
         }
-        shims
-            .into_iter()
-            .try_for_each(|pid| kill_process(pid, Signal::TERM))
-            .map_err(|error| ExecError::Watch(error.into()))
+        Ok(())
+    }
+
+    /// Sends a signal to the shims of the job that are running here. Returns whether there are any.
+    fn signal(&mut self, signal: Signal) -> io::Result<bool> {
+        let shims = match &mut self.shim {
+            Some(shim) => {
+                let is_running = matches!(shim.process.try_wait(), Ok(None));
+                is_running.then(|| Pid::from_child(&shim.process)).into_iter().collect()
+            }
+            None if !is_locked(&self.lock) => Vec::new(),
+            None => match read_json::<Started>(&self.files.started).unwrap_or_default() {
+                Some(started) if started.is_here() => {
+                    i32::try_from(started.pid).ok().and_then(Pid::from_raw).into_iter().collect()
+                }
+                Some(_) => Vec::new(),
+                // It was deleted or spoilt, or is yet to be written.
+                None => shims_of(&self.files),
+            },
+        };
+        shims.iter().try_for_each(|pid| kill_process(*pid, signal))?;
+        Ok(!shims.is_empty())
     }
 
     /// The command's exit according to the shim's last output, if `exit.json` was deleted or could not be written.
@@ -286,6 +319,19 @@ async fn released(lock: &File, interval: Duration) -> io::Result<()> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
+}
+
+/// Kills what is left of a job and its shims. These are stopped first: so they report nothing, and what they adopted stays
+/// below them until it is killed. Does nothing where there is no `/proc`.
+pub(super) async fn kill_job(files: &JobFiles) {
+    let shims = shims_of(files);
+    for shim in &shims {
+        let _ = kill_process(*shim, Signal::STOP);
+    }
+    let below = || shims.iter().flat_map(|shim| tree::descendants(*shim)).filter(|pid| tree::is_alive(*pid)).collect();
+    kill_all(below).await;
+    kill_all(|| shims_of(files)).await;
+    kill_marked(&files.job).await;
 }
 
 /// Kills what is left of a job whose shim is dead, known by a variable that all its processes inherit, and returns

@@ -20,11 +20,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     Answer, Building, ExecError, Exit, FILES_BEFORE, FilesBefore, Job, JobFiles, JobFolder, LastWord, MARKER,
-    NamespaceWatch, Output, Pipe, ProcessTree, RUN, Requests, Sampler, ShimEnd, Started, Ticket, WatchedFile, boot_id,
-    disk_space, host_name, kill_marked, last_line, leave_no_child, lock_path, oom_kills, open_log, receive,
+    NamespaceWatch, Output, Pipe, ProcessTree, RUN, Requests, Sampler, ShimEnd, Started, Ticket, Uses, WatchedFile,
+    boot_id, disk_space, host_name, kill_marked, last_line, leave_no_child, lock_path, oom_kills, open_log, receive,
     remove_socket, restarts, runtime, watch_uses,
 };
-use crate::domain::FORMAT_VERSION;
+use crate::domain::{FORMAT_VERSION, Space};
 use crate::fs::{Unsynced, in_writable_folder, is_disk_full, is_irregular, is_shared, move_irregular_away, remove_all};
 use crate::rules::{CACHED, GPU_MASKS, PORT, port_of, too_little_space};
 use crate::state::{read_json, write_json, write_json_after, write_json_unsynced};
@@ -244,7 +244,7 @@ fn execute(
         // Another process wrote what exists by now.
         let removed =
             in_writable_folder(&files.exit, || move_irregular_away(&files.exit)).and_then(|_| remove_all(&files.exit));
-        if job.wall.is_some() && removed.is_ok() {
+        if removed.is_ok() {
             place.allow_exit();
         }
         if job.tied {
@@ -284,15 +284,12 @@ async fn watch_over(
     let _ignored = (listen(SignalKind::interrupt())?, listen(SignalKind::hangup())?);
     let mut owner = ShimEnd::of(owner, job.tied).map_err(ExecError::Watch)?;
 
-    let started = Timestamp::now();
-    let mut exit = Exit::at(started, job);
+    let mut exit = Exit::at(Timestamp::now(), job);
     let oom_before = oom_kills();
     let start = Instant::now();
-    let log = note_start(job, place, started)?;
+    let log = note_start(job, place, exit.started)?;
     let requests = Requests::of(job, files);
-    let listed = Some(job.folder.join(FILES_BEFORE)).filter(|_| job.name == RUN);
-    let listed = listed.and_then(|list| read_json::<FilesBefore>(&list).ok().flatten());
-    let uses = listed.and_then(|before| watch_uses(&job.cwd, &before.files));
+    let uses = watch_listed(job);
     let launched = match log.map_err(NotStarted::Command).and_then(|log| launch(job, files, stdin, log)) {
         Ok(launched) => launched,
         Err(NotStarted::Command(error)) => {
@@ -306,7 +303,7 @@ async fn watch_over(
         requests.serve(launched.leader, job, answer);
     }
     let lasting = place.make_last();
-    let tree = ProcessTree::new(launched.leader);
+    let tree = ProcessTree::new(launched.leader, launched.first);
     let mut sampler = Sampler::new(start, job);
     let mut namespaces = NamespaceWatch::new(&job.folder);
     // This clock stands still while the machine sleeps: a closed laptop does not use up the deadline.
@@ -323,31 +320,23 @@ async fn watch_over(
             () = at(deadline) => { exit.timed_out = true; break None }
             () = sleep_until(sampler.next()) => {
                 namespaces.look(&sampler.sample(&tree));
-                if !is_current() {
-                    exit.stopped = true;
-                    break None;
-                }
-                // A file that cannot be restored now is restored later.
-                let _ = place.keep();
-                if let Some(silence) = sampler.silence(&tree, place.written()) {
-                    (exit.timed_out, exit.silent) = (true, Some(silence.as_secs_f64()));
+                if is_to_end(&mut exit, &mut sampler, &tree, place, is_current) {
                     break None;
                 }
             }
         }
     };
-    let mut over = (Timestamp::now(), start.elapsed());
+    (exit.finished, exit.seconds) = (Timestamp::now(), start.elapsed().as_secs_f64());
     // The engine may have ended the command together with this process.
     exit.stopped |= !exit.timed_out && term.recv().now_or_never().is_some();
     crash::point("command_ended");
     exit.survivors = tree.end(job.grace, &mut child).await;
     if ended.is_none() {
         ended = tree.leader_ended().map_err(ExecError::Watch)?;
-        over = (Timestamp::now(), start.elapsed());
+        (exit.finished, exit.seconds) = (Timestamp::now(), start.elapsed().as_secs_f64());
     }
     // By the time that somebody reads how it ended, there may be room again.
-    let disks = [&job.cwd, &job.folder].into_iter().filter_map(|path| disk_space(path).ok());
-    exit.disk = disks.into_iter().find(|space| too_little_space(*space, 0));
+    exit.disk = full_disk(job);
     if exit.survivors == 0 {
         launched.release().await;
     }
@@ -355,17 +344,49 @@ async fn watch_over(
     exit.uses = uses.map(|uses| uses());
     exit.watched = job.watched.as_ref().map(|path| WatchedFile::look(&job.cwd.join(path)));
     lasting.map(JoinHandle::join);
-    (exit.finished, exit.seconds) = (over.0, over.1.as_secs_f64());
     note_ending(&mut exit, ended.as_ref(), oom_before);
     sampler.note_peaks(&mut exit);
     Ok(exit)
+}
+
+/// Watches the use of the files that a run's list names, if there is one.
+fn watch_listed(job: &Job) -> Option<impl FnOnce() -> Uses + use<>> {
+    let listed = Some(job.folder.join(FILES_BEFORE)).filter(|_| job.name == RUN)?;
+    let before = read_json::<FilesBefore>(&listed).ok().flatten()?;
+    watch_uses(&job.cwd, &before.files)
+}
+
+/// Puts back what is lost of a job's files while its command goes on. Returns whether the command is to end; `exit` then says why.
+fn is_to_end(
+    exit: &mut Exit,
+    sampler: &mut Sampler,
+    tree: &ProcessTree,
+    place: &mut JobFolder<'_>,
+    is_current: &impl Fn() -> bool,
+) -> bool {
+    if !is_current() {
+        exit.stopped = true;
+        return true;
+    }
+    // A file that cannot be restored now is restored later.
+    let _ = place.keep();
+    let silence = sampler.silence(tree, place.written()).map(|silence| silence.as_secs_f64());
+    exit.timed_out |= silence.is_some();
+    exit.silent = silence;
+    silence.is_some()
+}
+
+/// The room that is left on a job's disks, where one of them is full or nearly so.
+fn full_disk(job: &Job) -> Option<Space> {
+    let disks = [&job.cwd, &job.folder].into_iter().filter_map(|path| disk_space(path).ok());
+    disks.into_iter().find(|space| too_little_space(*space, 0))
 }
 
 /// Notes that the command starts, and opens its log. An error in words prevents the start, but a full disk is one of the
 /// shim: `exit.json` would keep it, and there may be room the next time.
 fn note_start(job: &Job, place: &mut JobFolder<'_>, started: Timestamp) -> Result<Result<File, String>, ExecError> {
     let noted = place.note_start(started_at(job, started));
-    let noted = noted.and_then(|()| if job.wall.is_some() { place.refuse_exit() } else { Ok(()) });
+    let noted = noted.and_then(|()| place.refuse_exit());
     match noted.and_then(|()| place.log_for_command()) {
         Err(error) if is_disk_full(&error) => Err(error),
         log => Ok(log.map_err(|error| in_words(&error))),
@@ -384,6 +405,8 @@ enum NotStarted {
 struct Launched {
     /// The shell.
     leader: Pid,
+    /// The first process of the namespace that it is in, if that is one of its own.
+    first: Option<Pid>,
     /// Its process, where it is the one that was started: behind a wall that was another.
     handle: Option<Handle>,
     output: Output,
@@ -429,7 +452,7 @@ fn launch(job: &Job, files: &JobFiles, stdin: File, log: File) -> Result<Launche
     let no_wall = |why: &str| NotStarted::Wall(format!("no wall can be built for it: {why}"));
     let in_words = |error: io::Error| NotStarted::Command(error.to_string());
     let (pipe, output) = Pipe::new().map_err(in_words)?;
-    let building = job.wall.as_ref().map(|wall| Building::new(wall, &job.command, &job.cwd, &stdin));
+    let building = job.wall.as_ref().map(|wall| Building::new(wall, job, files, &stdin));
     let building = building.transpose().map_err(in_words)?;
     let mut command = match &building {
         None => duct::cmd(shell(), ["-c", &job.command]).stdin_file(stdin).before_spawn(|command| {
@@ -455,10 +478,10 @@ fn launch(job: &Job, files: &JobFiles, stdin: File, log: File) -> Result<Launche
     drop(command);
     let started = handle.pids().first().and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
     let started = started.ok_or_else(|| NotStarted::Command("it has no process".into()))?;
-    let (leader, handle) = match building {
-        None => (started, Some(handle)),
+    let (leader, first, handle) = match building {
+        None => (started, None, Some(handle)),
         Some(building) => match building.finish(started, || drop(handle.wait())) {
-            Ok(inside) => (inside, None),
+            Ok((inside, first)) => (inside, first, None),
             Err(error) => {
                 let _ = handle.kill();
                 drop(handle);
@@ -467,7 +490,7 @@ fn launch(job: &Job, files: &JobFiles, stdin: File, log: File) -> Result<Launche
             }
         },
     };
-    Ok(Launched { leader, handle, output: pipe.drain(log, job.log_limit).map_err(in_words)? })
+    Ok(Launched { leader, first, handle, output: pipe.drain(log, job.log_limit).map_err(in_words)? })
 }
 
 /// The shell's program, at the path that `system(3)` uses.
@@ -476,7 +499,8 @@ pub(super) fn shell() -> &'static str {
     if Path::new(SHELL).exists() { SHELL } else { "sh" }
 }
 
-async fn at(deadline: Option<Instant>) {
+/// Waits for a time; for ever without one.
+pub(super) async fn at(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,

@@ -19,7 +19,7 @@ use rustix::process::{
 use tokio::signal::unix::Signal as SignalStream;
 use tokio::time::{Instant, sleep};
 
-use super::{Exit, GpuWatch, Job, SHIM_ARGUMENT, Written, is_held, next_tick};
+use super::{Exit, GpuWatch, Job, MemoryUse, SHIM_ARGUMENT, WALLED_ARGUMENT, Written, is_held, next_tick};
 use crate::crash;
 use crate::fs::read_at_most;
 use crate::rules::{LifeSign, Quiet, Silence};
@@ -40,12 +40,14 @@ const LONGEST_WAIT: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct ProcessTree {
     leader: Pid,
+    /// A child that only reaps what is left in the namespace of the others, and no part of the tree.
+    first: Option<Pid>,
     me: Pid,
 }
 
 impl ProcessTree {
-    pub(super) fn new(leader: Pid) -> ProcessTree {
-        ProcessTree { leader, me: getpid() }
+    pub(super) fn new(leader: Pid, first: Option<Pid>) -> ProcessTree {
+        ProcessTree { leader, first, me: getpid() }
     }
 
     /// The exit status of the leader if it has ended. It is not reaped, so no other process gets its id.
@@ -58,14 +60,15 @@ impl ProcessTree {
     pub(super) fn members(&self) -> Vec<Pid> {
         match descendants(self.me) {
             all if all.is_empty() => vec![self.leader],
-            all => all,
+            all => all.into_iter().filter(|pid| Some(*pid) != self.first).collect(),
         }
     }
 
     /// Reaps orphans that have ended, and never the leader. Returns how many other children it found, and how many of them
     /// it reaped.
     pub(super) fn reap_ended(&self) -> (usize, usize) {
-        let others: Vec<Pid> = direct_children(self.me).into_iter().filter(|pid| *pid != self.leader).collect();
+        let is_other = |pid: &Pid| *pid != self.leader && Some(*pid) != self.first;
+        let others: Vec<Pid> = direct_children(self.me).into_iter().filter(is_other).collect();
         let reaped = others.iter().filter(|pid| matches!(waitpid(Some(**pid), WaitOptions::NOHANG), Ok(Some(_))));
         (others.len(), reaped.count())
     }
@@ -80,7 +83,7 @@ impl ProcessTree {
         // no other child.
         loop {
             match self.reap_ended() {
-                (0, _) => return has_ended,
+                (0, _) => return has_ended && self.first.is_none_or(|first| direct_children(first).is_empty()),
                 (_, 0) => return false,
                 // Orphans of the reaped processes are listed the next time.
                 _ if has_ended => {}
@@ -107,6 +110,8 @@ impl ProcessTree {
         let survivors = self.end_members(grace, child).await;
         // Nothing is left to get this, unless the system keeps orphans from the subreaper.
         let _ = kill_process_group(self.leader, Signal::KILL);
+        // A namespace ends with its first process.
+        let _ = self.first.map(|first| kill_process(first, Signal::KILL));
         survivors
     }
 
@@ -204,16 +209,18 @@ pub fn jobs_above() -> Vec<PathBuf> {
     shims_above(getpid()).map(|(_, job)| job).collect()
 }
 
-/// The shims that a process descends from with their job files, the nearest first.
+/// The shims that a process descends from with their job files, the nearest first; in a process namespace of a job, its first
+/// process.
 pub(super) fn shims_above(pid: Pid) -> impl Iterator<Item = (Pid, PathBuf)> {
-    successors(parent(pid), |pid| parent(*pid)).filter_map(|pid| Some((pid, job_of(pid)?)))
+    let above = successors(parent(pid), |pid| parent(*pid)).chain([Pid::INIT]);
+    above.filter_map(|pid| Some((pid, job_of(pid)?)))
 }
 
-/// The job file of a shim.
+/// The job file of a shim, or of a process on the way behind a wall.
 pub(super) fn job_of(pid: Pid) -> Option<PathBuf> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = line.split(|byte| *byte == 0).skip(1);
-    let is_shim = words.next()? == SHIM_ARGUMENT.as_bytes();
+    let is_shim = [SHIM_ARGUMENT, WALLED_ARGUMENT].map(str::as_bytes).contains(&words.next()?);
     words.next().filter(|_| is_shim).map(|file| OsStr::from_bytes(file).into())
 }
 
@@ -262,6 +269,11 @@ fn parent(pid: Pid) -> Option<Pid> {
     // The name in parentheses may hold anything, so what follows is counted from the last one.
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     pid_in(str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace().nth(1)?)
+}
+
+/// Returns whether a process has not ended: one that did has no program, and stays until its parent reaps it.
+pub(super) fn is_alive(pid: Pid) -> bool {
+    !fs::read_link(format!("/proc/{pid}/exe")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Every process whose first arguments, behind its name, are `arguments`.
@@ -385,10 +397,12 @@ impl Sampler {
     /// Notes the largest memory use in `exit`. The resident set is at least what the kernel counted for the largest single
     /// process; it is valid when all children are reaped.
     pub(super) fn note_peaks(&self, exit: &mut Exit) {
-        exit.peak_rss_bytes = self.peak_rss.max(peak_rss_of_reaped());
-        exit.gpu_peak_bytes = self.gpu.as_ref().and_then(GpuWatch::peak);
-        exit.gpu_other_bytes = self.gpu.as_ref().and_then(GpuWatch::others);
-        exit.gpu_others = self.gpu.as_ref().map(GpuWatch::company).unwrap_or_default();
+        exit.memory = MemoryUse {
+            peak_rss_bytes: self.peak_rss.max(peak_rss_of_reaped()),
+            gpu_peak_bytes: self.gpu.as_ref().and_then(GpuWatch::peak),
+            gpu_other_bytes: self.gpu.as_ref().and_then(GpuWatch::others),
+            gpu_others: self.gpu.as_ref().map(GpuWatch::company).unwrap_or_default(),
+        };
     }
 }
 

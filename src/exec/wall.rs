@@ -3,7 +3,7 @@
 //!
 //! `bwrap` keeps a process beside the command, which would hide how the command ended, and the command would not lead a
 //! process group. So this program goes between: [`enter_wall`] starts inside, says so to the shim, waits until the shim
-//! has ended that process and is its parent, and becomes the shell.
+//! has ended that process and is its parent, and becomes the shell. Where it can, that is in a process namespace of its own.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use rustix::fs::{Access as Rights, access};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, getegid, geteuid, getpid, kill_process, setpgid};
+use rustix::process::{Pid, Signal, WaitOptions, getegid, geteuid, getpid, kill_process, setpgid, waitpid};
 use rustix::stdio::dup2_stdin;
 
-use super::{WALLED_ARGUMENT, hand, receive, shell};
+use super::{Job, JobFiles, WALLED_ARGUMENT, hand, receive, shell};
 use crate::domain::{ErrorKind, UserError, refuse};
 use crate::fs::program_on_path;
 use crate::rules::{Access, Mount, Wall};
-use crate::unix::{close_all_but_standard, enter_user_namespace};
+use crate::unix::{close_all_but_standard, end_copy, enter_process_namespace, enter_user_namespace, fork, reap_only};
 
 /// The program that builds walls.
 pub(super) const BWRAP: &str = "bwrap";
@@ -131,8 +131,23 @@ fn own_program() -> io::Result<File> {
     Ok(program)
 }
 
+/// The words of a call that starts what is behind them in a wall. It ends with its starter, and with all that it started.
+pub fn wall_words(wall: &Wall) -> Vec<String> {
+    let more = ["--unshare-pid", "--die-with-parent", "--"].map(OsString::from);
+    let words = [wall.builder.clone().into()].into_iter().chain(mounts(wall)).chain(more);
+    words.map(|word: OsString| word.to_string_lossy().into_owned()).collect()
+}
+
 /// The arguments of `bwrap` for a job in `cwd`, up to those of the program that it starts.
 fn arguments(wall: &Wall, cwd: &Path, program: &File) -> Vec<OsString> {
+    let mut all = mounts(wall);
+    all.extend(["--chdir".into(), cwd.into(), "--".into()]);
+    all.extend([format!("/proc/self/fd/{}", program.as_raw_fd()).into(), WALLED_ARGUMENT.into()]);
+    all
+}
+
+/// The arguments for the mounts of a wall.
+fn mounts(wall: &Wall) -> Vec<OsString> {
     let mut all: Vec<OsString> = ["--unshare-user", "--dev-bind", "/", "/"].map(OsString::from).into();
     for Mount { path, source, access } in &wall.mounts {
         // Without what is to be seen in its place, the job would see what is there.
@@ -144,8 +159,6 @@ fn arguments(wall: &Wall, cwd: &Path, program: &File) -> Vec<OsString> {
         };
         all.extend([option.into(), source.as_ref().unwrap_or(path).into(), path.into()]);
     }
-    all.extend(["--chdir".into(), cwd.into(), "--".into()]);
-    all.extend([format!("/proc/self/fd/{}", program.as_raw_fd()).into(), WALLED_ARGUMENT.into()]);
     all
 }
 
@@ -170,33 +183,38 @@ pub(super) struct Building {
 }
 
 impl Building {
-    /// Prepares the wall for a shell that runs `command` in `cwd` with input from `stdin`.
-    pub(super) fn new(wall: &Wall, command: &str, cwd: &Path, stdin: &File) -> io::Result<Building> {
+    /// Prepares the wall for a shell that runs the command of a job with input from `stdin`.
+    pub(super) fn new(wall: &Wall, job: &Job, files: &JobFiles, stdin: &File) -> io::Result<Building> {
         let program = own_program()?;
         let (socket, theirs) = UnixStream::pair()?;
         hand(&socket, [stdin.as_fd()])?;
         socket.set_read_timeout(Some(PATIENCE))?;
-        let mut arguments = arguments(wall, cwd, &program);
-        arguments.extend(["sh".into(), command.into()]);
+        let mut arguments = arguments(wall, &job.cwd, &program);
+        arguments.extend([files.job.clone().into(), job.command.clone().into()]);
         Ok(Building { arguments, builder: wall.builder.clone(), stdin: theirs.into(), socket, _program: program })
     }
 
-    /// Waits until the wall stands, ends the `bwrap` process `builder` by `end`, which makes the process inside a child of
-    /// this one, and lets that start the shell. Returns it.
+    /// Waits until the wall stands, ends the `bwrap` process `builder` by `end`, which makes the processes inside children of
+    /// this one, and lets that start the shell which is to. Returns it, and the first one of its process namespace.
     ///
     /// # Errors
     ///
     /// The wall cannot be built; `bwrap` has said why on its standard error. Or there is no answer within a minute.
-    pub(super) fn finish(mut self, builder: Pid, end: impl FnOnce()) -> io::Result<Pid> {
-        // Only the process inside holds the other end then.
+    pub(super) fn finish(mut self, builder: Pid, end: impl FnOnce()) -> io::Result<(Pid, Option<Pid>)> {
+        // Only processes inside hold the other end then.
         drop(self.stdin);
-        let mut pid = [0; 4];
-        self.socket.read_exact(&mut pid)?;
-        let inside = Pid::from_raw(i32::from_ne_bytes(pid)).ok_or(io::ErrorKind::InvalidData)?;
+        let mut ids = [[0; 4]; 3];
+        self.socket.read_exact(ids.as_flattened_mut())?;
+        let [starter, shell, first] = ids.map(|id| Pid::from_raw(i32::from_ne_bytes(id)));
+        let shell = shell.ok_or(io::ErrorKind::InvalidData)?;
         kill_process(builder, Signal::KILL)?;
         end();
+        if starter != Some(shell) {
+            // Its end makes them children of this process. `bwrap` may have waited for it.
+            let _ = waitpid(starter, WaitOptions::empty());
+        }
         self.socket.write_all(b"g")?;
-        Ok(inside)
+        Ok((shell, first))
     }
 }
 
@@ -230,20 +248,52 @@ fn leave_privileges() -> io::Result<()> {
     fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
 }
 
-/// Replaces this process by the shell. Returns only an error.
+/// Replaces this process, or a copy of it, by the shell. Returns only an error.
 fn become_shell(command: &OsString) -> io::Error {
     let prepare = || {
         let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let [stdin] = receive(&socket)?;
         dup2_stdin(stdin)?;
-        setpgid(None, None)?;
-        socket.write_all(&getpid().as_raw_pid().to_ne_bytes())?;
+        let me = getpid();
+        match fork()? {
+            // Without it, the job sees more.
+            None if leave_processes(me, &socket).is_err() => end_copy(1),
+            None => {}
+            Some(copy)
+                if waitpid(Some(copy), WaitOptions::empty())?.is_some_and(|(_, end)| end.exit_status() == Some(0)) =>
+            {
+                end_copy(0);
+            }
+            Some(_) => {
+                setpgid(None, None)?;
+                tell(&socket, [Some(me), Some(me), None])?;
+            }
+        }
         socket.read_exact(&mut [0])
     };
     match prepare() {
         Ok(()) => Command::new(shell()).arg0("sh").arg("-c").arg(command).exec(),
         Err(error) => error,
     }
+}
+
+/// Makes this process a copy of it in a process namespace of its own: it sees no process outside, and can send none a signal.
+/// The copy's parent is outside, and learns how it ends. Ends where that works.
+fn leave_processes(starter: Pid, socket: &UnixStream) -> io::Result<()> {
+    enter_process_namespace()?;
+    let (mut is_ready, ready) = io::pipe()?;
+    let Some(first) = fork()? else { return reap_only(ready) };
+    drop(ready);
+    is_ready.read_exact(&mut [0])?;
+    let Some(shell) = fork()? else { return Ok(()) };
+    setpgid(Some(shell), Some(shell))?;
+    tell(socket, [Some(starter), Some(shell), Some(first)])?;
+    end_copy(0);
+}
+
+/// Tells the shim which processes wait for it.
+fn tell(mut socket: &UnixStream, ids: [Option<Pid>; 3]) -> io::Result<()> {
+    socket.write_all(ids.map(|id| Pid::as_raw(id).to_ne_bytes()).as_flattened())
 }
 
 #[cfg(test)]

@@ -2,12 +2,8 @@
 //!
 //! Nothing here knows what a file is for.
 
-mod lock;
+mod files;
 mod names;
-mod read;
-mod write;
 
-pub use lock::*;
+pub use files::*;
 pub use names::*;
-pub use read::*;
-pub use write::*;

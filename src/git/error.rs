@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use strum::EnumProperty;
 
-use super::programs::{Cut, Program};
+use super::{Cut, Program};
 use crate::domain::{CommitId, duration_text, shell_word};
 use crate::fs::{absent, is_disk_full, is_missing, move_command};
 

@@ -22,7 +22,7 @@ use gix::index::entry::{Flags, Stage, Stat};
 use gix::index::fs::Metadata;
 use gix::index::write::{Extensions, Options};
 
-use super::{At, During, LockOwner, Result, Syncs, Version, lock_path, locked, read_of_repository};
+use super::{At, During, LockOwner, Objects, Result, Syncs, Version, lock_path, locked};
 use crate::crash;
 use crate::fs::{FileStamp, Unsynced, if_exists, open_regular, read_regular};
 use crate::git::path::{TEMPORARY, lstat, permissions};
@@ -33,6 +33,7 @@ const SHARED: &[u8] = b"sharedindex.";
 /// The index of a working tree: it alone writes it, under git's own lock.
 pub struct Index {
     gix: Rc<gix::Repository>,
+    objects: Rc<Objects>,
     /// The root of the working tree.
     root: PathBuf,
     syncs: Rc<Syncs>,
@@ -49,8 +50,13 @@ pub(in crate::git) struct Sides {
 
 impl Index {
     /// The index of the working tree at `root`.
-    pub(in crate::git) fn new(gix: Rc<gix::Repository>, root: PathBuf, syncs: Rc<Syncs>) -> Index {
-        Index { gix, root, syncs, last: RefCell::default() }
+    pub(in crate::git) fn new(
+        gix: Rc<gix::Repository>,
+        objects: Rc<Objects>,
+        root: PathBuf,
+        syncs: Rc<Syncs>,
+    ) -> Index {
+        Index { gix, objects, root, syncs, last: RefCell::default() }
     }
 
     /// The file of the index.
@@ -232,7 +238,7 @@ impl Index {
         if staged.tree() == Some(tree) {
             return Ok(differences);
         }
-        let wanted = read_of_repository(&self.gix, |gix| gix.index_from_tree(&tree).during("reading a tree"))?;
+        let wanted = self.objects.read_in(&self.gix, |gix| gix.index_from_tree(&tree).during("reading a tree"))?;
         for entry in wanted.entries() {
             let path = entry.path(&wanted);
             let tree = Some((entry.mode, entry.id));

@@ -13,7 +13,7 @@ use gix::validate::path::{
     component::{Mode, Options},
 };
 
-use super::error::{At, During, GitError, Result};
+use super::{At, During, GitError, Result};
 use crate::domain::CommitId;
 use crate::fs::absent;
 

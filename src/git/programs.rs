@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::{At, GitError, Repo, Result};
 use crate::crash;
 use crate::domain::shell_word;
-use crate::fs::{FileStamp, program_on_path, read_regular};
+use crate::fs::{FileStamp, folder_of, if_exists, program_on_path, read_regular};
 use crate::unix::{end_with_this_thread, limit_memory};
 
 /// Poll interval of the watchdog while a program can be running.
@@ -281,6 +281,25 @@ impl GitProgram {
         }
     }
 
+    /// Writes what these arguments of `git rev-list` name durably into a bundle, with all that leads there. Returns whether it
+    /// did.
+    pub fn bundle(&self, repo: &Repo, file: &Path, named: &[&str]) -> Result<bool> {
+        let (home, part) =
+            (tempfile::tempdir().at("making a folder in", &env::temp_dir())?, file.with_extension("part"));
+        let (place, to) = (format!("--git-dir={}", repo.common_dir().display()), part.display().to_string());
+        // A call that was killed may have left them; git would not write over its lock.
+        for left in [&part, &file.with_extension("part.lock")] {
+            if_exists(fs::remove_file(left)).at("removing", left)?;
+        }
+        let words = [place.as_str(), "bundle", "create", &to].into_iter().chain(named.iter().copied());
+        if run(&self.call(words), home.path(), &[], Stdio::null())?.is_none() {
+            return Ok(false);
+        }
+        fs::File::open(&part).and_then(|part| part.sync_all()).at("syncing", &part)?;
+        fs::rename(&part, file).at("renaming", &part)?;
+        super::sync::folder(folder_of(file)).map(|()| true)
+    }
+
     /// The words of a call with such arguments.
     pub(in crate::git) fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
@@ -352,8 +371,11 @@ pub struct WatchedSettings(BTreeMap<String, String>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 pub enum SettingEffect {
     /// Programs that change files when git reads or writes them.
-    #[strum(to_string = "git and the next `ar` change files by these filters, except protected ones")]
+    #[strum(to_string = "git and the next session change files by these filters")]
     Filters,
+    /// Programs and keys that sign commits.
+    #[strum(to_string = "git and the next session sign commits by these")]
+    Signatures,
     /// Files with attributes.
     #[strum(to_string = "git and `ar` take attributes such as filters from there, except for protected files")]
     Attributes,
@@ -379,6 +401,8 @@ impl SettingEffect {
             "core.hookspath" => Some(SettingEffect::Hooks),
             "core.worktree" | "core.bare" => Some(SettingEffect::WorkingTree),
             _ if key.starts_with("extensions.") => Some(SettingEffect::Extensions),
+            "commit.gpgsign" | "user.signingkey" => Some(SettingEffect::Signatures),
+            _ if key.starts_with("gpg.") => Some(SettingEffect::Signatures),
             _ if key.starts_with("filter.") => Some(SettingEffect::Filters),
             _ => is_include().then_some(SettingEffect::Includes),
         }

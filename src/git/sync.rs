@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::NamedTempFile;
 
-use super::error::{At, GitError, Result};
+use super::{At, GitError, Result};
 use crate::fs::Unsynced;
 
 /// Syncs one folder, so that the names in it last.

@@ -395,8 +395,8 @@ fn sessions_at(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Tag)>, SessionError> {
         let root = repo.main_worktree();
         let tags = session_tags(&repo)?;
         // A session without a contract was fetched or imported.
-        let own = tags.into_iter().filter(|tag| SessionFolder::new(&root, tag).has_contract());
-        for session in own.map(|tag| (root.clone(), tag)) {
+        let own = tags.into_iter().filter(|tag| SessionFolder::new(root, tag).has_contract());
+        for session in own.map(|tag| (root.to_owned(), tag)) {
             // Several paths may lead to one repository.
             if !sessions.contains(&session) {
                 sessions.push(session);
@@ -504,7 +504,7 @@ fn nudge_text(tag: &Tag, why: &str, driver: SessionDriver, task: &str, journal: 
     let progress = [
         ("iterations", journal.calls.iteration().to_string()),
         ("findings", journal.results.findings().to_string()),
-        ("iterations since the last keep", journal.ladder.stale_count().to_string()),
+        ("stale count of the ladder", journal.ladder.position().stale.to_string()),
         ("last progress", journal.results.progressed().map_or("none".into(), exact_time)),
         ("last seen", exact_time(journal.presence.last_seen())),
     ];

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::time;
 
-use super::units::{
+use super::{
     Service, guardian_folder, home, log_to, no_file, not_started, one_line, own_program, without_own_variables,
 };
 use crate::domain::{

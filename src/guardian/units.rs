@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{env, io};
 
-use super::resident::{in_shell, quoted};
+use super::{in_shell, quoted};
 use crate::domain::{ErrorKind, UserError, duration_text, refuse, shell_word};
 use crate::fs::{FileError, failed, folder_of, move_irregular_away};
 use crate::state;

@@ -2,7 +2,7 @@
 
 use strum::VariantArray;
 
-use super::rows::VerdictColumn;
+use super::VerdictColumn;
 use crate::domain::{Direction, LedgerDialect, NameKind, Number, Unit, WordList, plain_name, word_list};
 
 /// The commit's names, first choice first, as [`plain_name`] writes them.
@@ -20,6 +20,14 @@ pub(super) static CHECKS: WordList = WordList::new(|| word_list(include_str!("li
 /// Names of columns that state a direction.
 pub(super) const DIRECTION: &[&str] =
     &["metric_direction", "direction", "best_direction", "optimization", "goal", "mode", "better"];
+
+/// Names of columns that state a direction by yes or no.
+pub(super) const DIRECTION_FLAGS: [(&str, Direction); 4] = [
+    ("higher_is_better", Direction::Higher),
+    ("maximize", Direction::Higher),
+    ("lower_is_better", Direction::Lower),
+    ("minimize", Direction::Lower),
+];
 
 /// Names of columns with the name of the metric that another column holds, and of that one.
 pub(super) const NAME: &[&str] = &["metric_name", "metric", "name", "key"];
@@ -146,9 +154,11 @@ fn rank(name: &str) -> (u8, bool, bool) {
     (class, !plain.contains("bpb"), told.is_none_or(|(direction, _)| direction == Direction::Higher))
 }
 
-/// Returns whether a name means a number that is the metric only beside no better one: a time, or one of training.
+/// Returns whether a name means a number that is the metric only beside no better one: a time, a number of parameters, or one
+/// of training.
 pub(super) fn is_weak(name: &str) -> bool {
-    is_run_time(name) || plain_name(name).split('_').any(|word| TRAINING.contains(&word))
+    let is_weak = |word| TRAINING.contains(&word) || matches!(word, "params" | "parameters");
+    is_run_time(name) || plain_name(name).split('_').any(is_weak)
 }
 
 /// Words of names of numbers on data that was trained on, or held out.
@@ -184,16 +194,13 @@ fn is_never_metric(plain: &str) -> bool {
     is_setting || is(&NEVER_LAST, last) || (first.len() < plain.len() && NEVER_FIRST.contains(&first))
 }
 
-fn is_duration(name: &str) -> bool {
-    Direction::of_name(name) == Some((Direction::Lower, NameKind::Duration))
-}
-
 /// Returns whether a name means the time of a run, such as `training_seconds` or `time_elapsed`. Small units, as in
 /// `mean_ms`, belong to a metric.
 fn is_run_time(name: &str) -> bool {
     let plain = plain_name(name);
     let mut words = plain.split('_');
-    is_duration(name) && words.any(|word| RUN_TIME.contains(&word))
+    let is_duration = Direction::of_name(name) == Some((Direction::Lower, NameKind::Duration));
+    is_duration && words.any(|word| RUN_TIME.contains(&word))
 }
 
 fn first_of(names: &[String], wanted: &[&str]) -> Option<usize> {
@@ -256,9 +263,12 @@ pub(super) fn is_nothing(cell: &str) -> bool {
     NOTHING.iter().any(|word| cell.eq_ignore_ascii_case(word)) || LedgerDialect::VARIANTS.iter().any(is_of_dialect)
 }
 
-/// The number that is all of a cell, with its unit or scale.
+/// The number that is all of a cell, with its unit or scale; of a mean and its deviation the mean.
 pub(super) fn quantity(cell: &str) -> Option<Number> {
     let cell = cell.trim();
+    if let Some((mean, deviation)) = cell.split_once('±').or_else(|| cell.split_once("+/-")) {
+        return Some(quantity(mean)?.or_unit_of(&quantity(deviation)?));
+    }
     if let Ok(plain) = cell.parse() {
         return Some(plain);
     }
@@ -380,6 +390,9 @@ mod tests {
             ("1.234,5", None),
             ("12,34,567", None),
             ("1m7.5s", Some("67.5 s")),
+            ("1.5 ± 0.1", Some("1.5")),
+            ("1.5 +/- 0.1 ms", Some("1.5 ms")),
+            ("1.5 ± ?", None),
             ("1/20", None),
             ("2026-01-01", None),
             ("score=~0.5", None),

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{
@@ -24,7 +25,10 @@ type Item<'a> = (u32, Cow<'a, str>);
 /// them as they were. The newest segment that has rows is read, unless another one is said; without a row, the newest config
 /// line has its say.
 pub(super) fn read(text: &str, form: LedgerForm, said: &ReadOptions<'_>) -> Ledger {
-    let items = if form == LedgerForm::JsonArray { elements(text) } else { lines(text) };
+    let (text, before) = inner_array(text).unwrap_or((text, 0));
+    let form = if before > 0 { LedgerForm::JsonArray } else { form };
+    let mut items = if form == LedgerForm::JsonArray { elements(text) } else { lines(text) };
+    items.iter_mut().for_each(|(number, _)| *number += before - u32::from(before > 0));
     let mut reader = JsonReader::of(&items, said, false);
     if reader.has_twins() {
         reader = JsonReader::of(&items, said, true);
@@ -62,6 +66,23 @@ pub(super) fn read(text: &str, form: LedgerForm, said: &ReadOptions<'_>) -> Ledg
         rows.iter().map(row).collect()
     });
     Ledger { segments, elsewhere, ..found }
+}
+
+/// Fields of an object that is a whole ledger, with its rows.
+const ROWS: &[&str] = &["experiments", "history", "iterations", "records", "results", "rows", "runs", "trials"];
+
+/// The array with the rows of a ledger that is one object, and the line in which it begins.
+fn inner_array(text: &str) -> Option<(&str, u32)> {
+    let fields: HashMap<&str, &RawValue> = serde_json::from_str(text).ok()?;
+    // A row may have such lists, too.
+    if ["commit", "status", "outcome", "description"].iter().any(|name| fields.contains_key(name)) {
+        return None;
+    }
+    let rows = ROWS.iter().filter_map(|name| fields.get(name)).map(|rows| rows.get());
+    let is_of_objects = |rows: &&str| serde_json::from_str::<Vec<serde_json::Map<String, Value>>>(rows).is_ok();
+    let rows = rows.filter(is_of_objects).max_by_key(|rows| rows.len())?;
+    let start = rows.as_ptr().addr() - text.as_ptr().addr();
+    Some((rows, u32::try_from(text[..start].matches('\n').count() + 1).ok()?))
 }
 
 fn lines(text: &str) -> Vec<Item<'_>> {

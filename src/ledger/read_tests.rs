@@ -297,6 +297,12 @@ fn an_array_of_objects_is_rows_however_it_is_written() {
         assert_eq!(rows, [(RowStatus::Keep, true), (RowStatus::Crash, false)], "{text}");
         assert_eq!((found.form, found.metric.as_deref()), (LedgerForm::JsonArray, Some("loss")));
     }
+    let object = ledger(
+        "{\"metric\": \"loss\",\n \"experiments\": [\n {\"loss\":2,\"status\":\"keep\"},\n {\"loss\":1,\"status\":\"keep\"}]}\n",
+    );
+    assert_eq!(object.rows.iter().map(|row| row.line).collect::<Vec<_>>(), [3, 4]);
+    let row = ledger("{\"commit\":\"a\",\"loss\":2,\"status\":\"keep\",\"runs\":[{\"value\":1},{\"value\":3}]}\n");
+    assert_eq!((row.rows.len(), row.metric.as_deref()), (1, Some("loss")));
     let torn = ledger("[\n {\"loss\":2,\"status\":\"keep\"},\n {\"loss\":1,\"sta");
     assert_eq!(problems(&torn), [(3, "not a JSON object")]);
     assert!(ledger("[]").rows.is_empty());
@@ -589,4 +595,41 @@ fn the_doctor_warns_of_a_guessed_direction_and_of_what_the_report_doubts() {
     let doubted = findings("commit\tscore\tstatus\na\t9\tkeep\nb\t7\tkeep\nc\t5\tkeep\nd\t6\tkeep\ne\t4\tkeep\n");
     let doubt = "3 of 4 keeps are worse than the one before, if more is better".to_owned();
     assert_eq!(doubted[1..], [(Severity::Warning, doubt)]);
+}
+
+#[test]
+fn a_mark_says_yes_or_no() {
+    for text in
+        ["| loss | status |\n|---|---|\n| 2 | ✅ |\n| 1 | ❌ |\n| - | ❌ crash |\n", "loss,kept?\n2,✔️\n1,✗\n-,crash\n"]
+    {
+        let statuses: Vec<_> = ledger(text).rows.iter().map(|row| row.status).collect();
+        assert_eq!(statuses, [RowStatus::Keep, RowStatus::Discard, RowStatus::Crash], "{text}");
+    }
+    assert!(ledger("loss,correct\n2,✅\n1,❌\n").rows[1].is_barred);
+}
+
+#[test]
+fn a_column_may_say_the_direction_by_yes_or_no() {
+    for (name, flag, direction) in [
+        ("higher_is_better", "false", Direction::Lower),
+        ("maximize", "yes", Direction::Higher),
+        ("lower_is_better", "true", Direction::Lower),
+    ] {
+        let text = format!("name,{name},score,status\na,{flag},2,keep\nb,{flag},1,keep\n");
+        assert_eq!(ledger(&text).direction, direction, "{text}");
+    }
+}
+
+#[test]
+fn percents_beside_numbers_of_at_most_1_are_hundredths() {
+    let values = |text: &str| ledger(text).rows.iter().map(|row| row.value.as_ref().unwrap().value).collect::<Vec<_>>();
+    assert_eq!(values("acc,status\n91.2%,keep\n0.93,keep\n"), [0.912, 0.93]);
+    assert_eq!(values("acc,status\n91.2%,keep\n93,keep\n"), [91.2, 93.0]);
+    assert_eq!(values("acc,status\n91.2%,keep\n93%,keep\n"), [91.2, 93.0]);
+}
+
+#[test]
+fn a_number_of_parameters_is_not_the_metric_beside_a_loss() {
+    let found = ledger("commit\tparams\tval_loss\tstatus\na1b2c3d\t124M\t1.5\tkeep\n");
+    assert_eq!(found.metric.as_deref(), Some("val_loss"));
 }

@@ -94,22 +94,22 @@ impl LedgerFile {
         Ok(Some(Rebuilt { found, copy, places }))
     }
 
-    /// The file as it is now, for [`LedgerFile::repair_since`]; nothing when there is none.
+    /// The file as it is now, for [`LedgerFile::repair_since`]; without text if it is missing.
     ///
     /// # Errors
     ///
     /// The file cannot be read.
-    pub fn hold(&self) -> Result<Option<HeldRows>, LedgerError> {
-        let Some(bytes) = self.bytes()? else { return Ok(None) };
-        let text = String::from_utf8(bytes).map_err(|_| LedgerError::Encoding(self.path().to_owned()))?;
-        Ok(Some(HeldRows { stamp: self.stamp(), link: fs::read_link(self.path()).ok(), text }))
+    pub fn hold(&self) -> Result<HeldRows, LedgerError> {
+        let text = String::from_utf8(self.bytes()?.unwrap_or_default())
+            .map_err(|_| LedgerError::Encoding(self.path().to_owned()))?;
+        Ok(HeldRows { stamp: self.stamp(), link: fs::read_link(self.path()).ok(), text })
     }
 
     /// Restores the file as it was `held` if lines are missing or changed, or if a new row falsely claims a commit of
     /// `records` or `commits`. New rows of records follow the old lines, and so do new foreign rows if `others_stay`.
     /// Retains the replaced file as `results.tsv.before-repair`, unless it had only added rows and `others_stay` is
-    /// false. Returns nothing if the file is unharmed and has no new foreign rows, or had no header. Temporary
-    /// files are in `folder`.
+    /// false. If it had no header, a new one of this metric stays, and so does the file of another metric. Returns nothing if
+    /// the file is unharmed and has no new foreign rows. Temporary files are in `folder`.
     ///
     /// # Errors
     ///
@@ -125,19 +125,25 @@ impl LedgerFile {
         if self.stamp() == held.stamp {
             return Ok(None);
         }
-        let Some(format) = self.format_of(held.text.as_bytes())? else { return Ok(None) };
+        let known_format = self.format_of(held.text.as_bytes())?;
         let is_relinked = fs::read_link(self.path()).ok() != held.link;
         let mut aside = if is_relinked { self.move_away(held.link.as_deref())? } else { self.move_irregular_away()? };
         let mut file = self.open_locked()?;
         let path = self.path().canonicalize().map_err(|error| self.io("find", error))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(|error| self.io("read", error))?;
+        let format = match (known_format, self.format_of(&bytes)) {
+            (Some(format), _) => format,
+            // A session with another metric made it.
+            (None, Err(LedgerError::OtherMetric { .. })) => return Ok(None),
+            (None, found) => found.ok().flatten().unwrap_or_else(|| self.new_format()),
+        };
         // A row is written after its record, so that each row that was read has one by now.
         let records = records();
         let entries = records.iter().map(Entry::of).filter(|entry| !format.omits(entry));
         let rows = entries.map(|entry| format.row(&entry));
         let mut row_counts: HashMap<String, usize> = HashMap::new();
-        for row in rows {
+        for row in rows.chain([format.header_line()]) {
             *row_counts.entry(row.trim_end_matches(['\r', '\n']).to_owned()).or_default() += 1;
         }
         let commits: Vec<&CommitId> = records.iter().map(|record| &record.commit).chain(commits).collect();
@@ -145,7 +151,7 @@ impl LedgerFile {
         let (found, text) =
             since(&held.text, &String::from_utf8_lossy(&bytes), &format, &row_counts, is_known, others_stay);
         if !found.is_harmed() {
-            return Ok((found.foreign > 0).then_some((found, None)));
+            return Ok((found.foreign > 0 || aside.is_some()).then_some((found, aside)));
         }
         let failed = |action, error| self.io(action, io::Error::other(error));
         let has_only_added_rows = found.lost == 0 && !found.reordered && !others_stay;
@@ -225,7 +231,7 @@ pub struct LedgerChanges {
     /// Number of its lines that were deleted or changed.
     pub lost: usize,
     /// The new rows that are taken out: they claim the commit of an experiment and are not its row, or nobody may add
-    /// rows.
+    /// rows now.
     pub false_rows: Vec<String>,
     /// Number of new rows that belong to no experiment, and stay.
     pub foreign: usize,

@@ -362,14 +362,21 @@ pub(super) enum VerdictColumn {
     Check,
 }
 
-const YES: &[&str] = &["1", "true", "yes", "y"];
+const YES: &[&str] = &["1", "true", "yes", "y", "✅", "✓", "✔", "☑"];
 
-const NO: &[&str] = &["0", "false", "no", "n"];
+const NO: &[&str] = &["0", "false", "no", "n", "❌", "✗", "✘", "✖"];
+
+/// What a cell that only says yes or no says; a mark may be followed by the selector of its colour.
+pub(super) fn yes_or_no(cell: &str) -> Option<bool> {
+    let cell = cell.trim().trim_end_matches('\u{fe0f}');
+    let is = |words: &[&str]| words.iter().any(|word| cell.eq_ignore_ascii_case(word));
+    is(YES).then_some(true).or(is(NO).then_some(false))
+}
 
 /// Returns whether a cell says that a result is wrong.
 pub(super) fn says_wrong(cell: &str) -> bool {
-    let is = |word: &&str| cell.trim().eq_ignore_ascii_case(word);
-    NO.iter().chain(&["incorrect", "invalid", "wrong"]).any(is)
+    yes_or_no(cell) == Some(false)
+        || ["incorrect", "invalid", "wrong"].iter().any(|word| cell.trim().eq_ignore_ascii_case(word))
         || classify(cell, VerdictColumn::Word) == RowStatus::Crash
 }
 
@@ -380,16 +387,13 @@ pub(super) fn classify(cell: &str, verdict: VerdictColumn) -> RowStatus {
         return *status;
     }
     let is = |word: &str, known: &[&str]| known.iter().any(|known| word.eq_ignore_ascii_case(known));
-    if verdict == VerdictColumn::Flag {
-        if is(cell, YES) {
-            return RowStatus::Keep;
+    let is_mark = !cell.contains(char::is_alphanumeric);
+    match yes_or_no(cell) {
+        Some(true) if verdict == VerdictColumn::Check => return RowStatus::Finished,
+        Some(is_kept) if verdict == VerdictColumn::Flag || (is_mark && verdict != VerdictColumn::Check) => {
+            return if is_kept { RowStatus::Keep } else { RowStatus::Discard };
         }
-        if is(cell, NO) {
-            return RowStatus::Discard;
-        }
-    }
-    if verdict == VerdictColumn::Check && is(cell, YES) {
-        return RowStatus::Finished;
+        _ => {}
     }
     if let Some(outcome) = LedgerDialect::outcome_of(cell) {
         return RowStatus::of(outcome);

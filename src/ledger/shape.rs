@@ -5,10 +5,10 @@ use csv::StringRecord;
 use strum::VariantArray;
 
 use super::columns::{
-    CHECKS, ColumnPositions, DIRECTION, NAME, STATUS, SWEPT, VALUE, is_nothing, is_scaled, is_weak, is_without_unit,
-    memory, memory_unit, metric_assumed, named, number, quantity, verdict,
+    CHECKS, ColumnPositions, DIRECTION, DIRECTION_FLAGS, NAME, STATUS, SWEPT, VALUE, is_nothing, is_scaled, is_weak,
+    is_without_unit, memory, memory_unit, metric_assumed, named, number, quantity, verdict,
 };
-use super::{Cells, LedgerForm, RowStatus, TableLine, TableLines, VerdictColumn, classify, table};
+use super::{Cells, LedgerForm, RowStatus, TableLine, TableLines, VerdictColumn, classify, table, yes_or_no};
 use crate::domain::{
     CommitId, DialectFormat, Direction, FailureClass, LedgerDialect, Number, Outcome, Record, Unit, one_line,
     plain_name,
@@ -113,7 +113,9 @@ impl Shape {
         let Some(column) = self.columns.metric else { return self };
         let numbers: Vec<Number> = sample.cells(column).filter_map(quantity).collect();
         let has_unit = |number: &&Number| number.unit.as_ref().is_some_and(|unit| !unit.is_percent());
-        let reference = numbers.iter().find(has_unit).or(numbers.first()).cloned();
+        // Beside numbers of at most 1, those in percent are hundredths.
+        let is_bare = |number: &&Number| number.unit.is_none();
+        let reference = numbers.iter().find(has_unit).or(numbers.iter().find(is_bare)).or(numbers.first()).cloned();
         let reference = reference.map(|number| number.named(self.metric.as_deref().unwrap_or_default()));
         Shape { is_scaled: numbers.iter().all(is_scaled), reference, ..self }
     }
@@ -125,15 +127,7 @@ impl Shape {
         let mut columns = ColumnPositions::by_name(&header, self.metric.as_deref());
         columns.status = sample.verdict_column(&header);
         let checks: Vec<usize> = named(&header, &CHECKS);
-        let swept = named(&header, SWEPT);
-        let is_swept =
-            |name: &str| swept.iter().any(|&column| sample.cells(column).any(|cell| plain_name(cell) == name));
-        let may_be = |column: usize| {
-            let is_other = checks.contains(&column) && sample.cells(column).all(|cell| matches!(cell, "0" | "1"))
-                || Direction::of_name(&header[column]).is_none() && sample.is_counter(column)
-                || is_swept(&plain_name(&header[column]));
-            sample.is_numeric(column) && !is_other
-        };
+        let may_be = |column: usize| sample.may_be_metric(column, &header, &checks);
         let likely = columns.likely_metric(&header, may_be);
         let is_second = |(column, _)| column == 1;
         let plain = !is_json
@@ -172,34 +166,15 @@ impl Shape {
             metric = columns.metric.map(|column| header[column].clone());
             assumed.push(metric_assumed(likely.map(|(column, is_named)| (header[column].as_str(), is_named)), what));
         }
-        let stated = named(&header, DIRECTION).into_iter().flat_map(|column| sample.cells(column));
-        let mut stated = stated.filter_map(Direction::stated);
-        let direction = stated.next().filter(|first| stated.all(|other| other == *first));
-        let mut unit = columns.memory.and_then(|column| memory_unit(&header[column]));
-        if let Some(column) = columns.memory.filter(|&column| is_without_unit(&header[column])) {
-            let name = &header[column];
-            let any = |test: &dyn Fn(&Number) -> bool| {
-                let is_bare = |cell: &str| quantity(cell).is_some_and(|found| found.unit.is_none() && test(&found));
-                sample.any(&is_bare, column)
-            };
-            if any(&|found| found.value >= SURELY_MIB) {
-                unit = Some(Unit::new("MiB"));
-                assumed.push(format!(
-                    "`{name}` is in MiB, as its numbers are large; `{name}_gb` as its name says otherwise"
-                ));
-            } else if any(&|found| memory(found, unit.as_ref()).is_some()) {
-                assumed.push(format!("`{name}` is in GiB; `{name}_mb` as its name says otherwise"));
-            }
-        }
         Shape {
             verdict: columns.status.map_or(VerdictColumn::Word, |column| verdict(&header[column])),
-            memory_unit: unit,
+            memory_unit: sample.memory_unit(columns.memory, &header, assumed),
+            direction: sample.stated_direction(&header),
             header,
             checks: checks.into_iter().filter(|column| columns.metric != Some(*column)).collect(),
             columns,
             metric,
             only,
-            direction,
             ..self
         }
     }
@@ -331,6 +306,46 @@ impl SampleRows<'_> {
             self.cells(*column).any(|cell| is_of(cell, VerdictColumn::WideWord)) && self.cells(*column).all(is_word)
         };
         named.iter().copied().find(says).or_else(|| (0..header.len()).find(says_only)).or(named.first().copied())
+    }
+    /// Returns whether the numbers of a column can be a metric's: it does not count, check, or vary with a setting that is tried.
+    fn may_be_metric(&self, column: usize, header: &[String], checks: &[usize]) -> bool {
+        let name = plain_name(&header[column]);
+        let is_swept = || named(header, SWEPT).iter().any(|&it| self.cells(it).any(|cell| plain_name(cell) == name));
+        let is_other = checks.contains(&column) && self.cells(column).all(|cell| matches!(cell, "0" | "1"))
+            || Direction::of_name(&header[column]).is_none() && self.is_counter(column)
+            || is_swept();
+        self.is_numeric(column) && !is_other
+    }
+
+    /// The direction that a column states, where all its rows state the same.
+    fn stated_direction(&self, header: &[String]) -> Option<Direction> {
+        let flagged = DIRECTION_FLAGS.into_iter().flat_map(|(name, direction)| {
+            let flags = named(header, &[name]).into_iter().flat_map(|column| self.cells(column)).filter_map(yes_or_no);
+            flags.map(move |flag| if flag { direction } else { direction.other() })
+        });
+        let stated = named(header, DIRECTION).into_iter().flat_map(|column| self.cells(column));
+        let mut stated = stated.filter_map(Direction::stated).chain(flagged);
+        stated.next().filter(|first| stated.all(|other| other == *first))
+    }
+
+    /// The unit of the memory column: what its name says, else what its numbers do.
+    fn memory_unit(&self, column: Option<usize>, header: &[String], assumed: &mut Vec<String>) -> Option<Unit> {
+        let column = column?;
+        let name = &header[column];
+        let unit = memory_unit(name);
+        let any = |test: &dyn Fn(&Number) -> bool| {
+            let is_bare = |cell: &str| quantity(cell).is_some_and(|found| found.unit.is_none() && test(&found));
+            is_without_unit(name) && self.any(&is_bare, column)
+        };
+        if any(&|found| found.value >= SURELY_MIB) {
+            assumed
+                .push(format!("`{name}` is in MiB, as its numbers are large; `{name}_gb` as its name says otherwise"));
+            return Some(Unit::new("MiB"));
+        }
+        if any(&|found| memory(found, unit.as_ref()).is_some()) {
+            assumed.push(format!("`{name}` is in GiB; `{name}_mb` as its name says otherwise"));
+        }
+        unit
     }
 }
 

@@ -1,6 +1,8 @@
 //! The extent of a number in a line: the whole run, a part such as one fold, or another process than the first.
 
-use super::name::{AGGREGATES, LINKS, PARTS, PROCESSES, PROGRESS, contains, is_blank, is_decoration};
+use super::name::{
+    AGGREGATES, LINKS, PARTS, PROCESSES, PROGRESS, contains, is_blank, is_decoration, is_marker, qualifies,
+};
 
 /// The extent and process of a mention's number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +44,7 @@ impl Extents {
     /// Of a line that has `left` before the name and `right` behind the number. `named` is the extent that the words around the name
     /// give, if any do.
     pub(super) fn of(left: &str, right: &str, named: Option<Extent>) -> Extents {
-        let part = |it: &Labelled<'_>| Some(Extent::Part(format!("{} {}", it.word, it.number)));
+        let part = |it: &Labelled<'_>| Some(Extent::Part(format!("{} {}", it.word, it.label)));
         let by_field = |it: &Labelled<'_>| part(it).filter(|_| it.is_aside());
         let extent = labelled(left, &PARTS, part).or_else(|| labelled(right, &PARTS, by_field)).or(named);
         let is_step = || is_progress(left) || is_progress(right);
@@ -126,28 +128,38 @@ fn process(left: &str, right: &str) -> Process {
     // mpirun writes `[job,rank]<stdout>`.
     let by_mpi = || Some(Process::Rank(left.split_once("]<std")?.0.rsplit_once(',')?.1.parse().ok()?));
     let in_front = |it: &Labelled<'_>| match (it.word, it.is_field()) {
-        ("pid", _) => it.rest.starts_with([')', ',']).then_some(Process::Pid(it.number)),
-        (_, true) if !it.rest.starts_with([']', ')', '>']) => Some(Process::Field(it.number)),
-        (_, _) => it.rest.starts_with([']', ')', ':', '|', '>', '-']).then_some(Process::Rank(it.number)),
+        ("pid", _) => it.rest.starts_with([')', ',']).then_some(Process::Pid(it.number()?)),
+        (_, true) if !it.rest.starts_with([']', ')', '>']) => Some(Process::Field(it.number()?)),
+        (_, _) => {
+            // `rank1 step 5 loss=0.4`; in `rank 16 adapters` it is a setting.
+            let is_prefix = it.between.is_empty() && !it.before.contains(char::is_alphanumeric);
+            let is_label = is_prefix || it.rest.starts_with([']', ')', ':', '|', '>', '-']);
+            is_label.then_some(Process::Rank(it.number()?))
+        }
     };
-    let behind =
-        |it: &Labelled<'_>| (it.word != "pid" && it.is_field() && it.is_aside()).then_some(Process::Field(it.number));
+    let behind = |it: &Labelled<'_>| {
+        (it.word != "pid" && it.is_field() && it.is_aside()).then_some(Process::Field(it.number()?))
+    };
     let found =
         by_mpi().or_else(|| labelled(left, &PROCESSES, in_front)).or_else(|| labelled(right, &PROCESSES, behind));
     found.filter(|process| *process != Process::Rank(0)).unwrap_or(Process::Main)
 }
 
-/// A word in a line with a whole number behind it.
+/// A word in a line with its label behind it: a whole number, or a word as in `task mnli:`.
 struct Labelled<'a> {
     word: &'static str,
     before: &'a str,
     between: &'a str,
-    number: u32,
-    /// The text behind the number, without blanks.
+    label: &'a str,
+    /// The text behind the label, without blanks.
     rest: &'a str,
 }
 
 impl Labelled<'_> {
+    fn number(&self) -> Option<u32> {
+        self.label.parse().ok()
+    }
+
     /// Returns whether they are a field and its value: `fold=3`, `"fold": 3`.
     fn is_field(&self) -> bool {
         self.between.contains(['=', ':'])
@@ -164,7 +176,7 @@ impl Labelled<'_> {
     }
 }
 
-/// The first of these words that `text` has with a whole number behind it and for which `judge` finds something; of several such
+/// The first of these words that `text` has with a label behind it and for which `judge` finds something; of several such
 /// places the last.
 fn labelled<T>(text: &str, words: &'static [&'static str], judge: impl Fn(&Labelled<'_>) -> Option<T>) -> Option<T> {
     let mut found: Option<(usize, T)> = None;
@@ -177,9 +189,10 @@ fn labelled<T>(text: &str, words: &'static [&'static str], judge: impl Fn(&Label
         let place = place.filter(|place| found.as_ref().is_none_or(|(known, _)| place < known));
         if let Some(place) = place
             && !text[..start].ends_with(char::is_alphanumeric)
-            && let Some((between, number, rest)) = number_behind(&text[last + 1..])
+            && let Some((between, label, rest)) =
+                number_behind(&text[last + 1..]).or_else(|| word_behind(&text[last + 1..]))
         {
-            let it = Labelled { word: words[place], before: &text[..start], between, number, rest: rest.trim_start() };
+            let it = Labelled { word: words[place], before: &text[..start], between, label, rest: rest.trim_start() };
             found = judge(&it).map(|given| (place, given)).or(found);
         }
         end = start;
@@ -188,7 +201,7 @@ fn labelled<T>(text: &str, words: &'static [&'static str], judge: impl Fn(&Label
 }
 
 /// The whole number behind a word, the text between them, and what follows.
-fn number_behind(text: &str) -> Option<(&str, u32, &str)> {
+fn number_behind(text: &str) -> Option<(&str, &str, &str)> {
     let behind = text.trim_start_matches([' ', '-', '_', '#', '=', ':', '[', '"', '\'']);
     let (number, rest) = behind.split_at(behind.bytes().take_while(u8::is_ascii_digit).count());
     let mut next = rest.chars();
@@ -196,7 +209,20 @@ fn number_behind(text: &str) -> Option<(&str, u32, &str)> {
         Some('.' | ',') => !next.next().is_some_and(|c| c.is_ascii_digit()),
         next => !next.is_some_and(|c| c.is_alphanumeric() || c == '_'),
     };
-    is_whole.then(|| Some((&text[..text.len() - behind.len()], number.parse().ok()?, rest)))?
+    (is_whole && !number.is_empty()).then(|| (&text[..text.len() - behind.len()], number, rest))
+}
+
+/// The plain word behind a word, if it ends in a sign and no number follows: `task mnli: acc 0.7`. In `class loss: 0.5` it is a name.
+fn word_behind(text: &str) -> Option<(&str, &str, &str)> {
+    let behind = text.trim_start_matches(' ');
+    let (word, rest) = behind.split_at(first_word(behind).len());
+    let next = rest.trim_start().strip_prefix([':', '|', ']', ')'])?.trim_start();
+    let is_label = behind.len() < text.len() && !word.is_empty() && !is_marker(word) && !qualifies(word);
+    (is_label && !next.starts_with(|c: char| c.is_ascii_digit() || ".+-".contains(c))).then_some((
+        &text[..text.len() - behind.len()],
+        word,
+        rest,
+    ))
 }
 
 #[cfg(test)]
@@ -214,10 +240,23 @@ mod tests {
             ("class 7: ", "class 7"),
             ("Task_4 | ", "task 4"),
             ("{\"fold\": 2, ", "fold 2"),
+            ("Task cola: ", "task cola"),
+            ("[split A] step 3 ", "split A"),
         ] {
             assert_eq!(Extents::of(left, "", Some(Extent::Whole)).extent, Extent::Part(part.into()), "{left}");
         }
-        for left in ["", "5 folds: ", "class loss 0.5 ", "task: 0.5 ", "unfold 3 ", "seeds 3 ", "num_class: 10 "] {
+        for left in [
+            "",
+            "5 folds: ",
+            "class loss 0.5 ",
+            "task: 0.5 ",
+            "unfold 3 ",
+            "seeds 3 ",
+            "num_class: 10 ",
+            "class loss: 0.5 ",
+            "split val: ",
+            "task finished: ",
+        ] {
             assert_eq!(Extents::of(left, "", None), Extents::WHOLE, "{left}");
         }
         assert_eq!(Extents::of("epoch 3 | ", "", None).extent, Extent::SoFar);
@@ -284,6 +323,8 @@ mod tests {
             ("rank=0 ", Process::Field(0)),
             ("local_rank: 1, ", Process::Field(1)),
             ("[local_rank: 1] ", Process::Rank(1)),
+            ("rank1 step 5 ", Process::Rank(1)),
+            ("[gpu0] ", Process::Main),
             ("{\"rank\": 2, ", Process::Field(2)),
             ("lora_rank=16 ", Process::Main),
             ("rank 16 adapters ", Process::Main),

@@ -8,7 +8,7 @@
 
 use super::extent::{Extent, Extents, aggregate_behind, before_aggregate, is_progress};
 use super::{NAME_FIELDS, Value, is_elsewhere, is_of_another_run, next_char, value_at, whole, word_before};
-use crate::domain::{Unit, WordList, word_list};
+use crate::domain::{SCALES, Unit, WordList, word_list};
 
 /// Number of bytes to check before a name.
 pub(super) const LEFT: usize = 256;
@@ -61,6 +61,8 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     let behind = aggregate_behind(right);
     let right_of_name = right;
     let right = &right[behind.as_ref().map_or(0, |(length, _)| *length)..];
+    let (in_brackets, unit) = unit_behind(right).unzip();
+    let right = &right[in_brackets.unwrap_or_default()..];
     let found = form(right).filter(|(form, _)| *form != NumberForm::Juxtaposed || !is_unit);
     let valued = found.and_then(|(form, at)| Some((form, &right[at..], value_at(&right[at..])?)));
     let Some((form, text, (value, length))) = valued else {
@@ -79,11 +81,23 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
         Some(_) => is_final(before.unwrap_or(&left)),
     };
     let named = behind.map(|(_, extent)| extent).or(before.map(|_| Extent::Whole));
+    let value = value.with_unit(unit);
     let numbers = if form == NumberForm::Juxtaposed { bare_numbers(text) } else { Vec::new() };
     counts.then(|| match numbers.len() {
         0 | 1 => Reading::Value(Extents::of(&left, &String::from_utf8_lossy(rest), named), value),
         _ => Reading::Several(numbers),
     })
+}
+
+/// The unit in brackets between a name and its number, and the bytes up to its end: ` (ms)`.
+fn unit_behind(right: &[u8]) -> Option<(usize, Unit)> {
+    let start = blanks(right);
+    let inner = right[start..].strip_prefix(b"(").or(right[start..].strip_prefix(b"["))?;
+    let length = inner.iter().position(|byte| matches!(byte, b')' | b']'))?;
+    // `(min)` is hardly minutes.
+    let word = std::str::from_utf8(&inner[..length]).ok().filter(|word| !["m", "min", "d", "B"].contains(word))?;
+    let unit = Some(Unit::new(word)).filter(Unit::is_known)?;
+    Some((start + length + 2, unit))
 }
 
 /// The number of a JSON object that has the name in one field and the number in another: `{"metric": "loss", "value": 1}`.
@@ -121,7 +135,9 @@ fn value_of_fields(left: &str, right: &[u8], cut: bool) -> Option<Value> {
 fn reading_before(left: &str, right: &[u8]) -> Option<Reading> {
     let is_longer = next_char(right).is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '/'));
     let text = left.trim_end_matches(is_blank);
-    let start = text.trim_end_matches(|c: char| c.is_ascii_digit() || "+-.,eE".contains(c)).len();
+    let is_apart = text.len() < left.len();
+    let digits = text.strip_suffix(|c| is_apart && SCALES.iter().any(|(letter, _)| *letter == c)).unwrap_or(text);
+    let start = digits.trim_end_matches(|c: char| c.is_ascii_digit() || "+-.,eE".contains(c)).len();
     let before = &text[..start];
     let value = whole(&text.as_bytes()[start..])?;
     let counts = !is_longer && !before.ends_with(char::is_alphanumeric) && !is_elsewhere(before);
@@ -311,7 +327,7 @@ pub(super) fn prints(word: &str) -> bool {
 }
 
 /// Returns whether a part of `word` before a name makes it another name.
-fn qualifies(word: &str) -> bool {
+pub(super) fn qualifies(word: &str) -> bool {
     word.split(|c: char| !c.is_alphabetic()).any(|part| is_stale(part) || contains(&QUALIFIERS, part))
 }
 
@@ -530,6 +546,7 @@ mod tests {
             assert_eq!(read(line, name).as_deref(), number, "{name}");
         }
         assert_eq!(read("best 99 ns/op", "ns/op"), None);
+        assert_eq!(read("3.1k tok/s", "tok/s").as_deref(), Some("3100"));
         assert_eq!(read("ops/s: 3.5", "ops/s").as_deref(), Some("3.5"));
         assert_eq!(read("train/step 5", "train/step").as_deref(), Some("5"));
     }
@@ -581,6 +598,20 @@ mod tests {
         ] {
             assert_eq!(read(line, "val_bpb"), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_unit_in_brackets_stands_between_a_name_and_its_number() {
+        let read = |line: &str| match reading_between("latency", b"", line.as_bytes(), false) {
+            Some(Reading::Value(_, Value::Finite(number))) => {
+                Some((number.value, number.unit.map(|it| it.to_string())))
+            }
+            _ => None,
+        };
+        for line in [" (ms): 12.5", " [ms] = 12.5", "(ms) 12.5"] {
+            assert_eq!(read(line), Some((12.5, Some("ms".to_owned()))), "{line}");
+        }
+        assert_eq!([" (warm): 12.5", " (min): 0.2"].map(read), [None, None]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Value {
 
 /// Prefixes that tensors, NumPy scalars and decimals print before their number.
 const WRAPPERS: &[&[u8]] =
-    &[b"tensor(", b"np.float64(", b"np.float32(", b"np.float16(", b"numpy.float64(", b"Array(", b"Decimal("];
+    &[b"tensor(", b"array(", b"np.float64(", b"np.float32(", b"np.float16(", b"numpy.float64(", b"Array(", b"Decimal("];
 
 const NOT_FINITE: &[&[u8]] = &[b"infinity", b"inf", b"nan"];
 
@@ -75,52 +75,26 @@ fn bare(text: &[u8]) -> Option<(Value, usize)> {
     if let Some((seconds, length)) = duration(window).filter(|(_, length)| ends(&text[*length..], false)) {
         return Some((Value::Finite(Number::of_duration(seconds, &window[..length])), length));
     }
-    let (mut end, grouped) = integer_part(text, sign);
-    let integer_digits = end - sign;
-    let mut fraction = false;
-    if text.get(end) == Some(&b'.') {
-        let digits = count_digits(&text[end + 1..]);
-        if digits > 0 {
-            end += 1 + digits;
-            fraction = true;
-        }
-    }
-    if integer_digits == 0 && !fraction {
-        return None;
-    }
-    if !fraction && integer_digits <= 3 && is_grouped(&text[end..]) {
-        return None;
-    }
-    let mut exponent = false;
-    if matches!(text.get(end), Some(b'e' | b'E')) {
-        let signed = usize::from(matches!(text.get(end + 1), Some(b'+' | b'-')));
-        let digits = count_digits(text.get(end + 1 + signed..).unwrap_or_default());
-        if digits > 0 {
-            end += 1 + signed + digits;
-            exponent = true;
-        } else if signed > 0 {
-            return None;
-        }
-    }
+    let Digits { end, is_grouped, is_decimal, has_exponent } = Digits::of(text, sign)?;
     let suffix = Suffix::of(valid(&text[end..]));
     let unit = suffix.length;
     if matches!(&text[end..end + unit], b"e" | b"E" | b"st" | b"nd" | b"rd" | b"th") {
         return None;
     }
     // A decimal point without digits: `1.` is a number, `1.bin` is none.
-    let point = usize::from(unit == 0 && !fraction && text.get(end) == Some(&b'.'));
+    let point = usize::from(unit == 0 && !is_decimal && text.get(end) == Some(&b'.'));
     let mut after = end + unit + point;
-    if unit == 0 && fraction {
+    if unit == 0 && is_decimal {
         after += spread_length(&text[after..]);
     }
-    if let Some(operation) = operation_length(&text[after..]) {
+    if let Some(operation) = operation_length(&text[after..], !is_decimal) {
         return result(&text[after + operation..]).map(|(value, length)| (value, after + operation + length));
     }
-    if !ends(&text[after..], fraction || exponent || point > 0) {
+    if !ends(&text[after..], is_decimal || has_exponent || point > 0) {
         return None;
     }
     let mut raw = ascii(&text[..end]);
-    if grouped {
+    if is_grouped {
         raw.retain(|c| c != ',');
     }
     let value = match Number::with_suffix(&raw, &ascii(&text[..end + unit]), suffix) {
@@ -129,6 +103,48 @@ fn bare(text: &[u8]) -> Option<(Value, usize)> {
     };
     let (unit, length) = deviation(&text[after..]).filter(|_| unit == 0).unzip();
     Some((value.with_unit(unit), after + length.unwrap_or_default()))
+}
+
+/// The sign, digits, point and exponent of a number.
+struct Digits {
+    end: usize,
+    is_grouped: bool,
+    is_decimal: bool,
+    has_exponent: bool,
+}
+
+impl Digits {
+    /// Reads them behind a sign of this length.
+    fn of(text: &[u8], sign: usize) -> Option<Digits> {
+        let (mut end, is_grouped) = integer_part(text, sign);
+        let integer_digits = end - sign;
+        let mut is_decimal = false;
+        if text.get(end) == Some(&b'.') {
+            let digits = count_digits(&text[end + 1..]);
+            if digits > 0 {
+                end += 1 + digits;
+                is_decimal = true;
+            }
+        }
+        if integer_digits == 0 && !is_decimal {
+            return None;
+        }
+        if !is_decimal && integer_digits <= 3 && is_spaced(&text[end..]) {
+            return None;
+        }
+        let mut has_exponent = false;
+        if matches!(text.get(end), Some(b'e' | b'E')) {
+            let signed = usize::from(matches!(text.get(end + 1), Some(b'+' | b'-')));
+            let digits = count_digits(text.get(end + 1 + signed..).unwrap_or_default());
+            if digits > 0 {
+                end += 1 + signed + digits;
+                has_exponent = true;
+            } else if signed > 0 {
+                return None;
+            }
+        }
+        Some(Digits { end, is_grouped, is_decimal, has_exponent })
+    }
 }
 
 /// The unit behind a standard deviation, which is that of the mean as well: `± 0.3 ms`; with the length of all.
@@ -141,20 +157,25 @@ fn deviation(text: &[u8]) -> Option<(Unit, usize)> {
     Some((suffix.unit.filter(Unit::is_known)?, at + suffix.length))
 }
 
+/// Signs and words between the numbers of an expression.
+const OPERATORS: &[&str] = &["/", "*", "×", "÷", "+", "-", "−", "of ", "out of "];
+
 /// The length of the operators and operands behind a number, as in `45 / 50`; absent if there are none. A sum or difference
-/// has blanks around its sign and an equals sign behind it.
-fn operation_length(text: &[u8]) -> Option<usize> {
+/// has blanks around its sign and an equals sign behind it. Only whole numbers are `5 of 10`.
+fn operation_length(text: &[u8], is_whole: bool) -> Option<usize> {
     let (mut at, mut is_certain) = (0, false);
     loop {
         let before = blanks(&text[at..]);
-        let operator = next_char(&text[at + before..]).filter(|c| "/*×÷+-−".contains(*c));
-        let Some(operator) = operator else { break };
-        let behind = at + before + operator.len_utf8();
+        let Some(operator) = OPERATORS.iter().find(|sign| text[at + before..].starts_with(sign.as_bytes())) else {
+            break;
+        };
+        let behind = at + before + operator.len();
         let after = blanks(&text[behind..]);
         let start = behind + after;
         let (integer, _) = integer_part(&text[start..], 0);
-        let is_product = !"+-−".contains(operator);
-        if integer == 0 || !(is_product || (before > 0 && after > 0)) {
+        let is_product = !["+", "-", "−"].contains(operator);
+        let is_word = operator.ends_with(' ');
+        if integer == 0 || (is_word && !is_whole) || !(is_product || (before > 0 && after > 0)) {
             break;
         }
         let point = start + integer;
@@ -169,8 +190,8 @@ fn operation_length(text: &[u8]) -> Option<usize> {
 /// The length of the sign between an expression and its result, with the blanks around it.
 fn equals_length(text: &[u8]) -> Option<usize> {
     let before = blanks(text);
-    let sign = next_char(&text[before..]).filter(|c| matches!(c, '=' | '≈'))?;
-    let behind = before + sign.len_utf8();
+    let sign = ["=", "≈", "~="].into_iter().find(|sign| text[before..].starts_with(sign.as_bytes()))?;
+    let behind = before + sign.len();
     Some(behind + blanks(&text[behind..]))
 }
 
@@ -233,7 +254,7 @@ fn integer_part(text: &[u8], start: usize) -> (usize, bool) {
 }
 
 /// Returns whether one blank and three digits follow, as where blanks group the digits in thousands.
-fn is_grouped(rest: &[u8]) -> bool {
+fn is_spaced(rest: &[u8]) -> bool {
     let Some(blank @ (' ' | '\u{a0}' | '\u{2009}' | '\u{202f}')) = next_char(rest) else { return false };
     let group = &rest[blank.len_utf8()..];
     // `5 100/200` and `5 100%` tell of progress.
@@ -366,7 +387,12 @@ mod tests {
             ("45/50 = 0.9", Some(0.9)),
             ("0.5 + 0.25 = 0.75", Some(0.75)),
             ("3 s * 2 = 6 s", Some(6.0)),
+            ("1000/2.5 ~= 400", Some(400.0)),
+            ("5 of 10 (50%)", Some(50.0)),
+            ("5 out of 10", None),
             ("12 / 80 GB", None),
+            ("5 offers", Some(5.0)),
+            ("0.35 of 5 runs", Some(0.35)),
             ("45/50", None),
             ("45 / 50 done", None),
             ("0.5 - 0.3", Some(0.5)),

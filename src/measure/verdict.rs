@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::mentions::MetricMention;
-use super::scanner::LogSummary;
-use super::summary::{Evidence, ended_from_outside, evidence, excerpt, out_of_memory, without_report, worker_signal};
+use super::{
+    Evidence, LogSummary, MetricMention, ended_from_outside, evidence, excerpt, out_of_memory, without_report,
+    worker_signal,
+};
 use crate::domain::{COMPOSITE, Composite, Failure, FailureClass, Number, Record, Unit};
 use crate::rules::{AxisValues, composite, composite_number};
 

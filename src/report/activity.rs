@@ -1,10 +1,19 @@
 //! Describes a session's current activity: the attempts, and the slots and seats that they are in.
+//!
+//! The limits of a night and of a session, how much of them is used, and the cost of the agent's calls.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{Align, Grid, SessionStatus, text};
-use crate::domain::{ExperimentId, Phase, StopWhen, clock_time, experiment_name, moment_text, one_line, percent_text};
-use crate::rules::{Activity, AttemptStatus, LaneStatus, LanesStatus, MAX_FRESH, Trial, listed};
+use crate::domain::{
+    Bound, CURRENCY, Contract, ExperimentId, Phase, Spent, StopWhen, Tag, Tokens, clock_time, experiment_name,
+    moment_text, money_text, one_line, percent_text, tokens_text,
+};
+use crate::rules::{
+    Activity, AttemptStatus, LaneStatus, LanesStatus, MAX_FRESH, Trial, cap_of_tries, listed, next_fresh,
+    session_calls_enough, session_enough,
+};
 
 impl SessionStatus {
     /// Describes the current activity as a clause.
@@ -18,12 +27,20 @@ impl SessionStatus {
         if let Some(open) = self.escalation.as_ref().filter(|open| open.waits && self.owner.is_some()) {
             return format!("waiting for you: {}{}", open.what, self.stopping_clause());
         }
+        self.step() + &self.run_facts() + self.stopping_clause()
+    }
+
+    /// The step that the loop is at, or was at when it ended.
+    fn step(&self) -> String {
         let name = self.open().map_or("an experiment".into(), |open| experiment_name(open.id));
-        let what = match self.activity {
+        match self.activity {
             Activity::Waiting => match &self.outage {
                 Some(outage) => format!("waiting: {}, until {}", outage.kind, moment_text(outage.again)),
                 None => "waiting for the agent".into(),
             },
+            Activity::Paused if self.engine_away().is_some() => {
+                format!("paused: {name} waits for the executor: {}", self.engine_away().unwrap_or_default())
+            }
             Activity::Paused => {
                 let since = self.attempts.iter().filter_map(|open| open.queued).fold(0.0, f64::max);
                 format!("paused: {name} has been waiting in the queue for {}", clock_time(since))
@@ -38,10 +55,12 @@ impl SessionStatus {
             Activity::Confirming if self.awaits_control() => {
                 format!("running what {name} beat once more, as a control")
             }
+            Activity::Confirming if self.open().is_some_and(|open| open.is_of_baseline) => {
+                format!("running the baseline again, which {name} beat")
+            }
             Activity::Confirming => {
                 let done = self.open().and_then(|open| open.fresh).unwrap_or_default();
-                let next = (done as usize + 1).min(MAX_FRESH);
-                format!("confirming {next} of {MAX_FRESH}: a fresh run of {name}")
+                format!("confirming {}: a fresh run of {name}", next_fresh(done))
             }
             Activity::Reviewing => format!("waiting for the review of {name}"),
             Activity::Checking => {
@@ -53,6 +72,7 @@ impl SessionStatus {
                 Some(sleep) => format!("sleeping until {}: {}", moment_text(sleep.until), sleep.why),
                 None => "between two experiments".into(),
             },
+            Activity::Remeasuring => "running recorded experiments again".into(),
             Activity::Working => "active, but the current step is unreadable".into(),
             Activity::RunOver | Activity::Left if self.awaits_control() => {
                 format!("idle; {name} stays open until its control has run")
@@ -69,7 +89,11 @@ impl SessionStatus {
                 Some(open) => format!("idle, and needs you: {}", open.what),
                 None => "idle".into(),
             },
-        };
+        }
+    }
+
+    /// What is to be said about the run of the open experiment.
+    fn run_facts(&self) -> String {
         let mut facts = String::new();
         if let Some(open) = self.open() {
             if let Some(elapsed) = open.elapsed {
@@ -82,7 +106,12 @@ impl SessionStatus {
             }
             facts += &open.newest.as_ref().map(|number| format!(", now {number:#}")).unwrap_or_default();
         }
-        what + &facts + self.stopping_clause()
+        facts
+    }
+
+    /// Why the engine of the runs does not answer, if it does not.
+    fn engine_away(&self) -> Option<&str> {
+        self.attempts.iter().find_map(|open| open.engine_away.as_deref())
     }
 
     /// Returns whether the open experiment waits for a run of what it beat.
@@ -105,10 +134,10 @@ impl SessionStatus {
 
     /// Names the active process and the last sign of life.
     pub(super) fn at_work_sentence(&self) -> String {
-        let seen = self.silent.map(|silent| format!("last sign of life {} ago", clock_time(silent)));
-        let owner = self.owner.as_ref().map(|said| match (self.process, self.at_work) {
+        let seen = self.last_seen.map(|(_, silent)| format!("last sign of life {} ago", clock_time(silent)));
+        let owner = self.owner.as_ref().map(|owner| match (owner.process, owner.at_work) {
             (Some(process), Some(at_work)) => format!("process {process} for {}", clock_time(at_work)),
-            _ => said.clone(),
+            _ => owner.said.clone(),
         });
         let nobody = if self.elsewhere.is_some() { "no process here" } else { "no process" };
         let at_work: Vec<String> = [owner.or(Some(nobody.into())), seen].into_iter().flatten().collect();
@@ -137,14 +166,15 @@ impl SessionStatus {
             Activity::Left | Activity::Idle => {
                 format!("idle; left unfinished: {}", runs(&meant(&|open| open.trial.is_none() || open.is_running())))
             }
-            Activity::Working => return None,
+            Activity::Working | Activity::Remeasuring => return None,
             _ => {
                 let proposing = meant(&AttemptStatus::is_called);
                 let reviewing = meant(&|open| open.phase == Phase::Reviewing);
                 let recording = meant(&|open| matches!(open.phase, Phase::Recording | Phase::Settling));
+                let away = self.engine_away();
                 let told = [
                     ("running", going),
-                    ("in the queue:", queued),
+                    (if away.is_some() { "waiting for the executor:" } else { "in the queue:" }, queued),
                     ("agents propose", proposing),
                     ("waiting for the review of", reviewing),
                     ("recording", recording),
@@ -156,6 +186,7 @@ impl SessionStatus {
                     .collect();
                 let again = meant(&|open| open.phase == Phase::Checking);
                 told.extend(again.iter().map(|open| format!("running {}", one_line(&open.description))));
+                told.extend(away.map(str::to_owned));
                 if let Some(outage) = &self.outage {
                     told.push(format!("agents wait: {}, until {}", outage.kind, moment_text(outage.again)));
                 }
@@ -233,44 +264,30 @@ pub(super) fn lanes_grid(status: &SessionStatus) -> Grid {
         (0..).zip(lanes).map(|(number, lane): (u32, _)| (format!("{name} {number}"), lane.clone())).collect()
     };
     let all = [named("slot", &lanes.slots), named("seat", &lanes.seats)].concat();
-    let open = |lane: &LaneStatus| status.attempts.iter().find(|open| Some(open.id) == lane.experiment);
+    let of = |lane: &LaneStatus, what: &dyn Fn(&AttemptStatus) -> String| {
+        lane.attempt.as_ref().map(what).unwrap_or_default()
+    };
     Grid::of(
         &all,
         &[
             ("where", Align::Left, &|(name, _)| name.clone()),
             ("#", Align::Right, &|(_, lane)| text(lane.experiment)),
             ("doing", Align::Left, &|(_, lane)| {
-                let is_left = status.owner.is_none() && open(lane).is_some_and(|open| open.elapsed.is_none());
-                match open(lane).is_some_and(|open| open.queued.is_some()) {
-                    true => "queued",
-                    false if is_left => "left",
-                    false => phase_word(lane.phase),
-                }
-                .to_owned()
+                let is_at_work = lane.attempt.as_ref().is_none_or(|open| open.elapsed.or(open.queued).is_some());
+                let doing = lane.doing.as_deref().unwrap_or("idle");
+                if status.owner.is_some() || is_at_work { doing } else { "left" }.to_owned()
             }),
-            ("for", Align::Right, &|(_, lane)| text(open(lane).and_then(|open| open.elapsed).map(clock_time))),
+            ("for", Align::Right, &|(_, lane)| of(lane, &|open| text(open.elapsed.map(clock_time)))),
             ("left", Align::Right, &|(_, lane)| match lane.is_late {
                 true => "longer than expected".to_owned(),
                 false => text(lane.left.map(clock_time)),
             }),
-            ("now", Align::Right, &|(_, lane)| text(open(lane).and_then(|open| open.newest.as_ref()))),
+            ("now", Align::Right, &|(_, lane)| of(lane, &|open| text(open.newest.as_ref()))),
             ("gpu", Align::Left, &|(_, lane)| text(lane.gpu.as_ref())),
-            ("what", Align::Text, &|(_, lane)| open(lane).map(SessionStatus::tries).unwrap_or_default()),
+            ("what", Align::Text, &|(_, lane)| of(lane, &SessionStatus::tries)),
         ],
     )
     .sparing(["gpu", "now"])
-}
-
-/// The step in a slot or seat, in a word.
-fn phase_word(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Idle => "idle",
-        Phase::Guarding => "guards",
-        Phase::Confirming => "confirming",
-        Phase::Proposing => "agent",
-        Phase::Reviewing => "review",
-        _ => "running",
-    }
 }
 
 /// A slot in the JSON document.
@@ -297,6 +314,174 @@ pub(super) fn slots_and_seats(lanes: &LanesStatus) -> (Vec<Slot<'_>>, Vec<SeatDo
     (slots.collect(), seats.collect())
 }
 
+/// A cap that is reached.
+pub(super) struct ReachedCap {
+    /// Its flag.
+    flag: &'static str,
+    /// True if another night lifts it.
+    is_of_night: bool,
+}
+
+impl ReachedCap {
+    /// Commands that continue in spite of the cap, with their effects.
+    pub(super) fn ways_on(&self, tag: &Tag, has_agent: bool) -> Vec<(String, &'static str)> {
+        let flag = self.flag;
+        match (self.is_of_night, has_agent) {
+            (true, _) => vec![
+                (format!("ar run --tag {tag}"), "begins another night"),
+                (format!("ar resume {tag} {flag} N"), "continues this night by N more"),
+            ],
+            (false, true) => vec![(format!("ar run --tag {tag} {flag} N"), "continues up to a higher limit")],
+            (false, false) => {
+                vec![(format!("ar try -m \"what it changes\" --tag {tag} {flag} N"), "continues up to a higher limit")]
+            }
+        }
+    }
+}
+
+impl SessionStatus {
+    /// Counts the experiments of the night and of the session, if either is limited.
+    pub(super) fn experiments_text(&self, contract: &Contract) -> Option<String> {
+        let (all, of_session) = (self.history.experiments(), contract.caps.session_max_experiments);
+        let in_session = match of_session {
+            Some(limit) => format!("{all} of {limit} in the session"),
+            None => format!("{all} in the session"),
+        };
+        match (&self.night, contract.max_experiments) {
+            (Some(night), Some(limit)) => {
+                Some(format!("{} of {limit} experiments tonight, {in_session}", night.experiments(&self.history)))
+            }
+            (None, Some(limit)) if of_session.is_none() => Some(format!("{all} of {limit} experiments made")),
+            _ => of_session.map(|limit| format!("{all} of {limit} experiments in the session")),
+        }
+    }
+
+    /// Sums up the cost of the calls of the night and of the session, if limited.
+    pub(super) fn cost_text(&self, contract: &Contract) -> Option<String> {
+        let spent = |spent: &Spent, limit| match spent.cost {
+            None if self.spent.calls > 0 => format!("cost unknown, limit {}", money_text(limit)),
+            cost => format!("{} of {} spent", money_text(cost.unwrap_or(0.0)), money_text(limit)),
+        };
+        let tonight = contract.max_cost.map(|limit| match &self.night {
+            Some(night) => format!("{} tonight", spent(&night.spent, limit)),
+            None => spent(&self.spent, limit),
+        });
+        match (tonight, contract.caps.session_max_cost, self.spent.cost) {
+            (Some(tonight), None, Some(all)) => Some(format!("{tonight}, {} in the session", money_text(all))),
+            (tonight, None, _) => tonight,
+            (tonight, Some(limit), _) => Some(
+                tonight
+                    .into_iter()
+                    .chain([format!("{} in the session", spent(&self.spent, limit))])
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            ),
+        }
+    }
+
+    /// Sums up the tokens that the calls of the night and of the session used, if limited.
+    pub(super) fn tokens_text(&self, contract: &Contract) -> Option<String> {
+        let total = |spent: &Spent| spent.tokens.map_or(0, Tokens::total);
+        let used =
+            |spent: &Spent, limit| format!("{} of {} tokens used", tokens_text(total(spent)), tokens_text(limit));
+        let in_session = match contract.caps.session_max_tokens {
+            Some(limit) => used(&self.spent, limit),
+            None => tokens_text(total(&self.spent)),
+        };
+        let in_session = format!("{in_session} in the session");
+        match (&self.night, contract.max_tokens) {
+            (Some(night), Some(limit)) => Some(format!("{} tonight, {in_session}", used(&night.spent, limit))),
+            (None, Some(limit)) => Some(used(&self.spent, limit)),
+            (_, None) => contract.caps.session_max_tokens.map(|_| in_session),
+        }
+    }
+
+    /// The flag of the cap that is reached, if so: of the session's first, as another night does not lift them.
+    pub(super) fn reached_cap(&self) -> Option<ReachedCap> {
+        let contract = self.contract.as_ref()?;
+        let (session, night) = (&contract.caps, self.night.as_ref());
+        let is_full = session_enough(session.session_max_experiments, &self.history).is_some();
+        if is_full {
+            return Some(ReachedCap { flag: "--session-max-experiments", is_of_night: false });
+        }
+        if let Some(reason) = session_calls_enough(contract, &self.spent) {
+            let is_cost = reason.is_rule(Bound::SessionMaxCost);
+            let flag = if is_cost { "--session-max-cost" } else { "--session-max-tokens" };
+            return Some(ReachedCap { flag, is_of_night: false });
+        }
+        let flag = match night {
+            None => session_enough(cap_of_tries(contract, false), &self.history).map(|_| match self.is_fetched {
+                true => "--max-experiments",
+                false => "--session-max-experiments",
+            }),
+            Some(night) if night.experiments_enough(contract, &self.history).is_some() => Some("--max-experiments"),
+            Some(night) => {
+                night.calls_enough(contract, &self.spent).map(|reason| match reason.is_rule(Bound::MaxCost) {
+                    true => "--max-cost",
+                    false => "--max-tokens",
+                })
+            }
+        };
+        // A loop of a fetched session begins its first night here.
+        flag.map(|flag| ReachedCap { flag, is_of_night: night.is_some() || self.is_fetched })
+    }
+
+    /// The caps that count all nights.
+    pub(super) fn session_caps_json(&self) -> Option<Value> {
+        let caps = &self.contract.as_ref()?.caps;
+        Some(json!({
+            "max_experiments": caps.session_max_experiments,
+            "max_cost": caps.session_max_cost,
+            "max_tokens": caps.session_max_tokens,
+        }))
+    }
+}
+
+/// The cost of all calls of a session's agent, including those that led to no experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Cost {
+    total: f64,
+    per_experiment: Option<f64>,
+    per_keep: Option<f64>,
+    currency: &'static str,
+}
+
+impl Cost {
+    /// The cost of so many experiments and keeps, the baseline not counted; absent where it is not known.
+    pub(super) fn of(spent: &Spent, experiments: u32, keeps: u32) -> Option<Cost> {
+        let total = spent.cost?;
+        let per = |count: u32| (count > 0).then(|| total / f64::from(count));
+        Some(Cost { total, per_experiment: per(experiments), per_keep: per(keeps), currency: CURRENCY })
+    }
+}
+
+impl Cost {
+    /// All of it, for people.
+    pub(super) fn total_text(&self) -> String {
+        money_text(self.total)
+    }
+}
+
+/// Cost and tokens as a fact for people; absent where neither is known.
+pub(super) fn cost_sentence(cost: Option<&Cost>, tokens: Option<Tokens>) -> Option<String> {
+    let money = cost.map(|cost| {
+        let mut text = money_text(cost.total);
+        for (part, what) in [(cost.per_experiment, "experiment"), (cost.per_keep, "keep")] {
+            text += &part.map(|part| format!("; {} per {what}", money_text(part))).unwrap_or_default();
+        }
+        text
+    });
+    let parts: Vec<String> = [money, tokens_sentence(tokens)].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Tokens for people.
+pub(super) fn tokens_sentence(tokens: Option<Tokens>) -> Option<String> {
+    let Tokens { input, output, cached } = tokens?;
+    let cached = if cached == 0 { String::new() } else { format!(" ({} of them cached)", tokens_text(cached)) };
+    Some(format!("{} tokens in{cached}, {} out", tokens_text(input), tokens_text(output)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -306,7 +491,7 @@ mod tests {
 
     use super::*;
     use crate::domain::{Layout, Number, Spent};
-    use crate::report::{Format, render_status};
+    use crate::report::{Format, OwnerStatus, render_status};
     use crate::rules::sample::{record, run};
     use crate::rules::{History, lanes_status};
 
@@ -324,8 +509,10 @@ mod tests {
             deadline: None,
             newest: None,
             fresh: None,
+            is_of_baseline: false,
             tainted: 0,
             queued: None,
+            engine_away: None,
         }
     }
 
@@ -364,21 +551,17 @@ mod tests {
             sleep: None,
             escalation: None,
             report: None,
-            lanes: lanes_status(&history, Some(&layout), &attempts, &gpus, Some(now)),
+            lanes: lanes_status(&history, Some(&layout), &attempts, &[], &gpus, Some(now)),
             attempts,
             driver: None,
-            owner: Some("process 123".into()),
+            owner: Some(OwnerStatus { process: Some(123), said: "process 123".into(), at_work: Some(600.0) }),
             stopping: None,
-            process: Some(123),
-            at_work: Some(600.0),
             last_seen: None,
-            silent: None,
             contract: None,
             log: None,
             history: Arc::new(history),
             night: None,
-            time_left: None,
-            night_end: None,
+            left: (None, None),
             spent: Spent::default(),
             unrecorded_tip: None,
             damage: Vec::new(),
@@ -418,7 +601,7 @@ what to type next
 "#);
         let document: Value = serde_json::from_str(&render_status(&[status], Format::Json, None)).unwrap();
         let session = &document["sessions"][0];
-        let slot = json!({"slot": 0, "gpu": "GPU-a", "experiment": 7, "phase": "running",
+        let slot = json!({"slot": 0, "gpu": "GPU-a", "experiment": 7, "phase": "running", "doing": "running",
             "since": "2026-11-20T22:08:59.000Z", "left": 239.0, "late": false});
         let idle = json!({"slot": 1, "gpu": "GPU-b", "experiment": null, "phase": "idle", "since": null, "left": null,
             "late": false});
@@ -431,7 +614,8 @@ what to type next
     #[test]
     fn the_slot_of_a_run_in_the_queue_says_so() {
         let mut status = night();
-        status.attempts[3].queued = Some(5.0);
+        let queued = AttemptStatus { queued: Some(5.0), ..status.attempts[3].clone() };
+        status.lanes.slots[0].doing = Some(queued.step());
         let shown = render_status(&[status], Format::Table, Some(80));
         assert!(shown.contains("\nslot 0   7  queued "), "{shown}");
         assert!(shown.contains("\nslot 2   8  running"), "{shown}");
@@ -461,5 +645,24 @@ what to type next
             status.doing(),
             "idle; left unfinished: experiments 4, 5, 6, 7, 9 and 1 more and a train of 5 and 6"
         );
+    }
+}
+
+#[cfg(test)]
+mod spending_tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_is_told_per_experiment_and_per_keep() {
+        let spent =
+            Spent { calls: 9, tokens: Some(Tokens { input: 12_000, output: 340, cached: 8000 }), cost: Some(1.5) };
+        let cost = Cost::of(&spent, 6, 2).unwrap();
+        assert_eq!((cost.total, cost.per_experiment, cost.per_keep), (1.5, Some(0.25), Some(0.75)));
+        let said = cost_sentence(Some(&cost), spent.tokens).unwrap();
+        assert_eq!(said, "$1.50; $0.25 per experiment; $0.75 per keep; 12.0k tokens in (8.0k of them cached), 340 out");
+        let none = Cost::of(&spent, 0, 0).unwrap();
+        assert_eq!((none.per_experiment, none.per_keep), (None, None));
+        assert_eq!(Cost::of(&Spent::default(), 1, 1), None);
+        assert_eq!(cost_sentence(None, None), None);
     }
 }

@@ -14,10 +14,10 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    AxisValues, Confound, CountedOutcome, Counts, Evidence, History, KeptStep, Margin, Miss, Patterns, Point, RunOf,
-    SHORTEST, SessionFacts, Slots, Spread, Summary, TimeSplit, Warning, axis_values, by_direction, by_file,
-    confounds_of_keep, distinct_runs, expectations, gain_alone, gpu_hours, is_concurrent, keep_hours, lanes, margin,
-    misses, run_seconds, slots, spread, summarize, time_split, warnings,
+    AxisValues, Confound, CountedOutcome, Counts, Evidence, History, KeepHours, KeptStep, Margin, Miss, Patterns,
+    Point, RunOf, SHORTEST, SessionFacts, Slots, Spread, Summary, TimeSplit, Warning, axis_values, by_direction,
+    by_file, confounds_of_keep, distinct_runs, expectations, gain_alone, gpu_hours, is_concurrent, keep_hours, lanes,
+    margin, misses, of_second_looks, run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
 /// The time that a session took.
@@ -40,6 +40,12 @@ pub(super) struct Times {
     pub(super) run_hours: f64,
     /// The same times the number of GPUs of each run; absent where none was found.
     pub(super) gpu_hours: Option<f64>,
+    /// The cost of the experiments after the last keep, in [`Report::hour`]s.
+    #[serde(skip)]
+    pub(super) since_keep: f64,
+    /// The shares of the time.
+    #[serde(skip)]
+    pub(super) split: Option<TimeSplit>,
 }
 
 impl Times {
@@ -117,15 +123,10 @@ pub struct Report {
     pub(super) origin: Vec<String>,
     pub(super) counts: Counts,
     pub(super) points: Vec<Point>,
-    pub(super) baseline: Option<usize>,
     pub(super) summary: Summary,
     pub(super) times: Option<Times>,
-    /// The shares of a session's time.
-    pub(super) time_split: Option<TimeSplit>,
     /// Its slots; absent for a ledger.
     pub(super) slots: Option<Slots>,
-    /// The cost of the experiments after the last keep, in [`Report::hour`]s.
-    pub(super) hours_since_keep: f64,
     /// Patterns in its experiments; absent for a ledger.
     pub(super) patterns: Option<Patterns>,
     /// The spread of repeated measurements.
@@ -178,9 +179,8 @@ impl Report {
         }
         let composite = contract.and_then(|contract| contract.composite.as_ref());
         let mut artifacts = ArtifactData::by_experiment(contract, &history);
-        let (times, time_split) = times(records, &facts).unzip();
         // The runs of imported experiments are unknown.
-        let hours = times.map(|_| keep_hours(records, layout)).unwrap_or_default();
+        let (times, hours) = times(records, &facts).map(|(times, hours)| (Some(times), hours)).unwrap_or_default();
         let rivals = history.rivals();
         let details = records.iter().zip(&rivals).map(|(record, rival)| Details {
             base: record.base.clone(),
@@ -191,12 +191,12 @@ impl Report {
             replaced_by: replaced.get(&record.id).copied(),
             gain_alone: gain_alone(records, record),
             seconds: record.run_seconds(),
-            sandbox: record.sandbox,
-            diff: record.diff,
-            started: record.started,
-            finished: record.finished,
-            agent: record.agent.clone(),
-            review: record.review.clone(),
+            sandbox: record.proof.sandbox,
+            diff: record.change.diff,
+            started: record.origin.started,
+            finished: record.origin.finished,
+            agent: record.origin.agent.clone(),
+            review: record.proof.review.clone(),
             hours: hours.of.get(&record.id).copied(),
             confounds: confounds_of_keep(record, rival.map(|place| &records[place])),
             notes: None,
@@ -210,13 +210,12 @@ impl Report {
             origin: origin(facts.repository.clone(), records),
             counts: Counts::of(records),
             times,
-            time_split: time_split.flatten(),
             slots: Some(slots(records, layout)),
-            hours_since_keep: hours.since,
             patterns: Some(Patterns {
                 files: by_file(records, &facts.changed, &summary.kept, layout),
                 directions: by_direction(records, &summary.kept, layout),
                 hypotheses: expectations(records, &rivals, direction),
+                second_looks: of_second_looks(records, &summary.kept, layout),
             }),
             spread: spread(records, &facts.elsewhere),
             details: details.collect(),
@@ -224,7 +223,6 @@ impl Report {
             composite: composite.cloned(),
             keep_above,
             points,
-            baseline,
             summary,
             ..Report::default()
         };
@@ -290,7 +288,7 @@ impl Report {
     /// The same with near misses, and what to warn of. `rivals` are the places of the experiments that each had to beat.
     fn judged(mut self, rivals: &[Option<usize>], ledger: Option<&Path>) -> Report {
         self.margin = margin(&self.summary.kept, self.spread.as_ref());
-        self.misses = misses(&self.points, rivals, self.direction, self.baseline, self.margin);
+        self.misses = misses(&self.points, rivals, self.direction, self.summary.baseline, self.margin);
         self.warnings = warnings(Evidence {
             tag: self.tag.as_deref(),
             ledger,
@@ -302,7 +300,7 @@ impl Report {
             has_threshold: self.keep_above.is_some(),
             summary: &self.summary,
             spread: self.spread.as_ref(),
-            time: self.time_split.as_ref(),
+            time: self.times.as_ref().and_then(|times| times.split.as_ref()),
             malformed: self.counts.malformed,
             without_number: (self.unread.len() as u32).saturating_sub(self.counts.malformed),
         });
@@ -361,7 +359,6 @@ impl Report {
             direction: ledger.direction,
             counts,
             points,
-            baseline,
             summary,
             ..Report::default()
         };
@@ -380,7 +377,7 @@ impl Report {
 
     /// The first experiment.
     pub fn baseline(&self) -> Option<&Point> {
-        self.baseline.map(|index| &self.points[index])
+        self.summary.baseline.map(|index| &self.points[index])
     }
 
     /// The best experiment that was kept; in a ledger that says of no row what became of it, the best of all.
@@ -441,25 +438,26 @@ fn spent(of_records: Spent, of_all: Spent) -> Spent {
     if all.0 >= recorded.0 && all.1 >= recorded.1 { of_all } else { of_records }
 }
 
-/// The time that a session took, and its shares.
-fn times(records: &[Record], facts: &SessionFacts) -> Option<(Times, Option<TimeSplit>)> {
+/// The time that a session took, and the cost of its keeps.
+fn times(records: &[Record], facts: &SessionFacts) -> Option<(Times, KeepHours)> {
     // The times of imported experiments are unknown.
-    if records.iter().any(|record| record.imported.is_some()) {
+    if records.iter().any(|record| record.origin.imported.is_some()) {
         return None;
     }
-    let started = records.iter().map(|record| record.started).min()?;
-    let finished = records.iter().map(|record| record.finished).max()?;
+    let started = records.iter().map(|record| record.origin.started).min()?;
+    let finished = records.iter().map(|record| record.origin.finished).max()?;
     let seconds = (finished.as_second() - started.as_second()).max(0) as f64;
-    let (runs, waits, layout) = (distinct_runs(records), records.last()?.waits, facts.layout.as_ref());
+    let (runs, waits, layout) = (distinct_runs(records), records.last()?.conditions.waits, facts.layout.as_ref());
     // If runs and calls overlap, they are not shares of the same time.
     let split =
         if is_concurrent(records, layout) { None } else { time_split(records, waits, facts.agent_timeout, seconds) };
     let idle = split.map_or(waits.nobody.min(seconds), |split| split.nobody);
     // With `ar try`, the user works between experiments, so idle time counts.
-    let is_by_agent = records.iter().all(|record| record.agent.is_some() || record.id.is_baseline());
+    let is_by_agent = records.iter().all(|record| !record.is_by_hand());
     let (hours, idle_hours) = (seconds / 3600.0, idle / 3600.0);
     let rated = if is_by_agent { hours - idle_hours } else { hours };
     let experiments = records.iter().filter(|record| !record.id.is_baseline()).count();
+    let keep_hours = keep_hours(records, layout);
     let times = Times {
         started,
         finished,
@@ -468,17 +466,19 @@ fn times(records: &[Record], facts: &SessionFacts) -> Option<(Times, Option<Time
         per_hour: (rated * 3600.0 >= SHORTEST).then(|| experiments as f64 / rated),
         run_hours: run_seconds(&runs) / 3600.0,
         gpu_hours: gpu_hours(&runs, layout),
+        since_keep: keep_hours.since,
+        split,
     };
-    Some((times, split))
+    Some((times, keep_hours))
 }
 
 /// The origin of records: the repository, then GPUs and agent of the newest record that has them; blank where unknown.
 fn origin(repository: Option<String>, records: &[Record]) -> Vec<String> {
     let gpu = records.iter().rev().find_map(|record| {
-        let (name, count) = (record.environment.gpu.as_ref()?, record.environment.gpus);
+        let (name, count) = (record.origin.environment.gpu.as_ref()?, record.origin.environment.gpus);
         Some(if count > 1 { format!("{count} x {name}") } else { name.clone() })
     });
-    let agent = records.iter().rev().find_map(|record| record.agent.as_ref()).map(|call| {
+    let agent = records.iter().rev().find_map(|record| record.origin.agent.as_ref()).map(|call| {
         let program = call.command.split_whitespace().next().unwrap_or_default();
         let program = program.rsplit('/').next().unwrap_or(program);
         call.model.as_ref().map_or_else(|| program.to_owned(), |model| format!("{program} {model}"))

@@ -113,7 +113,7 @@ impl Report {
 
     /// The places of the experiments that count in the chart and the table of the axes: all but the baseline.
     fn without_baseline(&self) -> impl Iterator<Item = usize> {
-        (0..self.details.len()).filter(|place| Some(*place) != self.baseline)
+        (0..self.details.len()).filter(|place| Some(*place) != self.summary.baseline)
     }
 }
 

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::grid::Align::{Below, Left, Right, Text};
 use super::{Align, Grid, artifact_name, axes_sentence, forms_sentence, signed_gain, text, tokens_sentence};
 use crate::domain::{
-    Clock, Composite, ExperimentId, FORMAT_VERSION, GuardRun, Note, Number, Record, Replay, ReviewVerdict, Run, Unit,
-    bytes_text, exact_time, experiment_name, money_text, nearest, one_line,
+    Clock, Composite, ExperimentId, FORMAT_VERSION, GuardRun, Note, Number, Record, Replay, ReviewVerdict, Run,
+    SecondLook, Unit, bytes_text, exact_time, experiment_name, money_text, nearest, one_line,
 };
 use crate::rules::{
     Aspect, Compared, Confound, CountedOutcome, History, MEMORY, axis_values, confounds_of_keep, listed,
@@ -45,12 +45,14 @@ pub fn experiments_grid(
     }
     let metric = history.records().first().map_or("value", |record| record.metric.name.as_str());
     let replaced = history.replaced();
+    let rivals = history.records().iter().zip(history.rivals());
+    let rivals: BTreeMap<ExperimentId, usize> = rivals.filter_map(|(record, at)| Some((record.id, at?))).collect();
     let mut grid = Grid::new(columns.iter().map(|column| column.heading(metric))).sparing(spare);
     for record in selected {
         let shown = ShownExperiment {
             record,
             notes: notes.get(&record.id).map_or(&[][..], Vec::as_slice),
-            rival: history.had_to_beat(record).and_then(|rival| history.number_to_beat(rival)),
+            rival: rivals.get(&record.id).and_then(|at| history.number_to_beat(&history.records()[*at])),
             replaced_by: replaced.get(&record.id).copied(),
         };
         grid.push(columns.iter().map(|column| column.cell(&shown, screen)));
@@ -83,20 +85,20 @@ pub fn record_grid(
     fields.add("memory", record.memory_gb.map(|memory| format!("{memory:.3} GiB")).unwrap_or_default());
     fields.add_change(record);
     fields.add_runs(record, screen.is_some());
-    fields.add("sandbox", text(record.sandbox));
+    fields.add("sandbox", text(record.proof.sandbox));
     fields.add_calls(record);
-    for (name, value) in record.environment.known() {
+    for (name, value) in record.origin.environment.known() {
         fields.add(name, one_line(value));
     }
     for note in notes {
         let by = note.by.as_ref().zip(note.at).map(|(by, at)| format!(" ({by}, {})", time(at, screen)));
         fields.add("note", format!("{}{}", note.text, by.unwrap_or_default()));
     }
-    if record.imported.is_some() {
-        fields.add("imported", time(record.finished, screen));
+    if record.origin.imported.is_some() {
+        fields.add("imported", time(record.origin.finished, screen));
     } else {
-        fields.add("started", time(record.started, screen));
-        fields.add("finished", time(record.finished, screen));
+        fields.add("started", time(record.origin.started, screen));
+        fields.add("finished", time(record.origin.finished, screen));
     }
     // Only means have digits that no log has.
     let is_mean = screen.is_some() && record.deciding_runs().len() > 1;
@@ -142,12 +144,12 @@ impl FieldRows {
         self.add("commit", record.commit.short(usize::MAX).to_owned());
         self.add("base", record.base.short(usize::MAX).to_owned());
         if record.commit.is_known() {
-            self.add("change", record.diff.to_string());
+            self.add("change", record.change.diff.to_string());
         }
-        for artifact in record.artifacts.iter().take(MOST_ARTIFACTS) {
+        for artifact in record.proof.artifacts.iter().take(MOST_ARTIFACTS) {
             self.add("artifact", format!("{} ({})", one_line(&artifact.path), bytes_text(artifact.bytes)));
         }
-        let more = record.artifacts.len().saturating_sub(MOST_ARTIFACTS);
+        let more = record.proof.artifacts.len().saturating_sub(MOST_ARTIFACTS);
         self.add("artifact", if more > 0 { format!("and {more} more") } else { String::new() });
     }
 
@@ -155,7 +157,7 @@ impl FieldRows {
     fn add_runs(&mut self, record: &Record, digits: bool) {
         let run_text = |run| run_text(run, digits, record.metric.unit.as_ref());
         let mut runs = record.runs.iter();
-        for (number, version) in (1..).zip(&record.versions) {
+        for (number, version) in (1..).zip(&record.change.versions) {
             let kept = version.saved.rsplit('/').next().unwrap_or_default();
             self.add(
                 &format!("version {number}"),
@@ -164,22 +166,22 @@ impl FieldRows {
             runs.by_ref().take(1).for_each(|run| self.add("run", run_text(run)));
             version.guards.iter().for_each(|guard| self.add("guard", guard_text(guard)));
         }
-        if !record.versions.is_empty() {
+        if !record.change.versions.is_empty() {
             self.add(
-                &format!("version {}", record.versions.len() + 1),
+                &format!("version {}", record.change.versions.len() + 1),
                 format!("{}, this one", record.commit.short(8)),
             );
         }
         runs.for_each(|run| self.add("run", run_text(run)));
-        record.guards.iter().for_each(|guard| self.add("guard", guard_text(guard)));
+        record.proof.guards.iter().for_each(|guard| self.add("guard", guard_text(guard)));
     }
 
     /// Adds the calls of reviewer and agent.
     fn add_calls(&mut self, record: &Record) {
-        if let Some(review) = &record.review {
+        if let Some(review) = &record.proof.review {
             self.add("review", format!("{} ({:.1} s)", review.sentence(), review.seconds));
         }
-        if let Some(call) = &record.agent {
+        if let Some(call) = &record.origin.agent {
             self.add("agent", format!("{} ({:.1} s)", call.command, call.seconds));
             let used = [call.model.clone(), call.cost.map(money_text), tokens_sentence(call.tokens)];
             self.add("used", used.into_iter().flatten().collect::<Vec<_>>().join("; "));
@@ -189,7 +191,7 @@ impl FieldRows {
 
 /// Returns whether a reviewer was asked about an experiment and its verdict is not "earned".
 fn is_no_plain_yes(record: &Record) -> bool {
-    record.review.as_ref().is_some_and(|review| review.verdict != ReviewVerdict::Earned)
+    record.proof.review.as_ref().is_some_and(|review| review.verdict != ReviewVerdict::Earned)
 }
 
 /// Describes a run, its value in the `digits` of the log and the unit of the metric.
@@ -262,15 +264,17 @@ static COLUMNS: [FixedColumn; 16] = [
     named("gain", "gain", Right, |shown, _| text(shown.gain())),
     named("memory", "GiB", Right, |shown, _| tenths(shown.record.memory_gb)),
     named("seconds", "s/run", Right, |shown, _| tenths(shown.record.seconds_per_run())),
-    named("agent", "agent seconds", Right, |shown, _| tenths(shown.record.agent.as_ref().map(|call| call.seconds))),
+    named("agent", "agent seconds", Right, |shown, _| {
+        tenths(shown.record.origin.agent.as_ref().map(|call| call.seconds))
+    }),
     named("failure", "failure", Left, |shown, _| text(shown.record.failure.as_ref().map(|failure| failure.class))),
     named(REVIEW, REVIEW, Left, |shown, _| {
-        let verdict = shown.record.review.as_ref().map(|review| review.verdict.to_string());
+        let verdict = shown.record.proof.review.as_ref().map(|review| review.verdict.to_string());
         verdict.unwrap_or_default().replace('_', " ")
     }),
     // An imported experiment has no known time.
     named("when", "when", Left, |shown, screen| {
-        text(shown.record.imported.is_none().then(|| time(shown.record.finished, screen)))
+        text(shown.record.origin.imported.is_none().then(|| time(shown.record.origin.finished, screen)))
     }),
     named("direction", "direction", Left, |shown, _| text(shown.record.direction.as_ref())),
     named("reason", "reason", Text, |shown, _| shown.record.reason.clone()),
@@ -407,6 +411,16 @@ pub(super) fn beside(record: &Record, replaced_by: Option<ExperimentId>) -> Vec<
         let replaced = experiments(&beside.replaces);
         facts.push(("replaces", format!("its tree was put on top; it removes {replaced}")));
     }
+    if let Some(SecondLook { of, stall, .. }) = &beside.second_look {
+        let again = "measured again, as it came closest";
+        facts.push((
+            "second look",
+            match *of == record.id {
+                false => format!("{} {again}, after {stall} without a keep", experiment_name(*of)),
+                true => format!("none, after {stall} without a keep: its change does not merge with the best"),
+            },
+        ));
+    }
     facts.extend(beside.replays.iter().map(|replay| ("replay", replayed(replay))));
     facts
 }
@@ -469,7 +483,7 @@ pub fn compared_grid(a: &Record, b: &Record, rows: &[Compared]) -> Grid {
         ("commit", |record| record.commit.short(12).to_owned()),
         ("description", |record| record.description.clone()),
         ("outcome", |record| record.outcome.to_string()),
-        ("diff", |record| record.diff.to_string()),
+        ("diff", |record| record.change.diff.to_string()),
     ];
     grid.push(["experiment".into(), name(a), name(b), String::new()]);
     for (what, of) in said {
@@ -512,7 +526,7 @@ pub fn compared_json(a: &Record, b: &Record, rows: &[Compared], diff_text: &str)
             "commit": record.commit,
             "description": record.description,
             "outcome": record.outcome,
-            "diff": record.diff,
+            "diff": record.change.diff,
         })
     };
     json!({

@@ -61,15 +61,15 @@ const COLUMNS: [(&str, Cell); 28] = [
     ("seconds", |record| text((!record.runs.is_empty()).then(|| record.run_seconds()))),
     ("command", |record| record.runs.last().map(|run| run.command.clone()).unwrap_or_default()),
     ("seed", |record| deciding_seeds(record)),
-    ("agent", |record| record.agent.as_ref().map(|call| call.command.clone()).unwrap_or_default()),
-    ("agent_seconds", |record| text(record.agent.as_ref().map(|call| call.seconds))),
-    ("files", |record| record.diff.files.to_string()),
-    ("added", |record| record.diff.added.to_string()),
-    ("deleted", |record| record.diff.deleted.to_string()),
-    ("started", |record| exact_time(record.started)),
-    ("finished", |record| exact_time(record.finished)),
-    ("host", |record| record.environment.host.clone()),
-    ("gpu", |record| record.environment.gpu.clone().unwrap_or_default()),
+    ("agent", |record| record.origin.agent.as_ref().map(|call| call.command.clone()).unwrap_or_default()),
+    ("agent_seconds", |record| text(record.origin.agent.as_ref().map(|call| call.seconds))),
+    ("files", |record| record.change.diff.files.to_string()),
+    ("added", |record| record.change.diff.added.to_string()),
+    ("deleted", |record| record.change.diff.deleted.to_string()),
+    ("started", |record| exact_time(record.origin.started)),
+    ("finished", |record| exact_time(record.origin.finished)),
+    ("host", |record| record.origin.environment.host.clone()),
+    ("gpu", |record| record.origin.environment.gpu.clone().unwrap_or_default()),
     ("direction", |record| record.direction.clone().unwrap_or_default()),
     ("reason", |record| record.reason.clone()),
     ("description", |record| record.description.clone()),
@@ -92,11 +92,12 @@ pub fn exported_grid(records: &[Record], notes: &BTreeMap<ExperimentId, Vec<Note
 pub fn imported_grid(records: &[Record]) -> Grid {
     let metric = records.first().map_or("value", |record| record.metric.name.as_str());
     let known = |commit: &CommitId| if commit.is_known() { commit.short(12) } else { "not known" }.to_owned();
-    let said = |record: &Record| record.imported.as_ref().and_then(|row| row.commit_text.clone()).unwrap_or_default();
+    let said =
+        |record: &Record| record.origin.imported.as_ref().and_then(|row| row.commit_text.clone()).unwrap_or_default();
     Grid::of(
         records,
         &[
-            ("line", Align::Right, &|record| text(record.imported.as_ref().map(|row| row.line))),
+            ("line", Align::Right, &|record| text(record.origin.imported.as_ref().map(|row| row.line))),
             ("#", Align::Right, &|record| record.id.to_string()),
             ("outcome", Align::Left, &|record| record.outcome.to_string()),
             (metric, Align::Right, &|record| text(record.metric.number())),
@@ -233,7 +234,7 @@ impl Serialize for Report {
         document.serialize_entry("slots", &self.slots)?;
         document.serialize_entry("gain_per_experiment", &self.gain_per_experiment())?;
         document.serialize_entry("gain_per_gpu_hour", &self.gain_per_gpu_hour())?;
-        document.serialize_entry("time_split", &self.time_split)?;
+        document.serialize_entry("time_split", &self.times.and_then(|times| times.split))?;
         document.serialize_entry("cost", &self.cost())?;
         document.serialize_entry("tokens", &self.spent.tokens)?;
         document.serialize_entry("flagged", &facts.flagged)?;
@@ -289,7 +290,7 @@ impl Report {
                 "gpu_hours": details.and_then(|details| details.hours),
                 "confounds": details.map_or(&[][..], |details| &details.confounds),
                 "verified":
-                    self.verified(step.index, step.over).or(self.verified(step.index, self.baseline)).map(verified),
+                    self.verified(step.index, step.over).or(self.verified(step.index, self.summary.baseline)).map(verified),
                 "description": point.description,
             })
         })

@@ -15,9 +15,7 @@ mod lists;
 mod render;
 mod sections;
 mod sessions;
-mod spending;
 mod status;
-mod text;
 mod watch;
 
 use activity::*;
@@ -33,7 +31,5 @@ pub use lists::*;
 pub use render::*;
 use sections::*;
 pub use sessions::*;
-use spending::*;
 pub use status::*;
-pub use text::*;
 pub use watch::*;

@@ -77,7 +77,7 @@ fn facts_text(report: &Report, markdown: bool, width: Option<u16>, clock: Clock)
 /// The facts of a report: a name, and what is so called. Times are in UTC where they are `exact`.
 pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static str, String)> {
     let metric = report.metric.as_deref().unwrap_or("none");
-    let is_improved = report.summary.best.is_none() || report.summary.best != report.baseline;
+    let is_improved = report.summary.best.is_none() || report.summary.best != report.summary.baseline;
     let best = || report.best().map_or("none".into(), describe);
     let slots = report.slots.filter(|_| report.is_concurrent());
     let assumed = report.assumed.iter().filter(|_| report.is_without_numbers());
@@ -88,7 +88,7 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
         ("experiments", Some(counts_sentence(report))),
         ("keep rate", keep_rate(report)),
         ("gain", gain_rates(report)),
-        ("time", report.times.as_ref().map(|times| time(report, times, exact, clock))),
+        ("time", report.times.as_ref().map(|times| time(times, exact, clock))),
         ("slots", slots.map(slots_sentence)),
         ("cost", cost_sentence(report.cost().as_ref(), report.spent.tokens)),
         ("ended", report.facts.ended.clone()),
@@ -126,13 +126,13 @@ fn gain_rates(report: &Report) -> Option<String> {
 }
 
 /// The duration, the end, and the shares of the time.
-fn time(report: &Report, times: &Times, exact: bool, clock: Clock) -> String {
+fn time(times: &Times, exact: bool, clock: Clock) -> String {
     let until =
         if exact { times.finished.strftime("%Y-%m-%d %H:%M UTC").to_string() } else { clock.said(times.finished) };
     // The shares have the idle time, too.
-    let span = report.time_split.map_or_else(|| times.span(), |_| span_text(times.hours * 3600.0));
+    let span = times.split.map_or_else(|| times.span(), |_| span_text(times.hours * 3600.0));
     let mut parts = vec![format!("{span} until {until}")];
-    if let Some(split) = &report.time_split {
+    if let Some(split) = &times.split {
         let shares = [
             ("runs", split.runs),
             ("agent", split.agent),
@@ -212,7 +212,7 @@ impl Report {
 
     /// Counts the experiments, without the baseline if there is one.
     pub(super) fn experiments(&self) -> u32 {
-        self.counts.total - self.counts.malformed - u32::from(self.baseline.is_some())
+        self.counts.total - self.counts.malformed - u32::from(self.summary.baseline.is_some())
     }
 }
 
@@ -286,6 +286,14 @@ pub(super) fn never_helped_section(report: &Report) -> Option<Section> {
         })
         .collect();
     (!lines.is_empty()).then(|| Section::lines("what never helped", lines))
+}
+
+/// The discards that were measured again.
+pub(super) fn second_looks_section(report: &Report) -> Option<Section> {
+    let Tally { tried, kept, gpu_hours, .. } = patterns(report)?.second_looks.as_ref()?;
+    let hours = format!("{} {}s", two_digits(*gpu_hours), report.hour());
+    let line = format!("{}, {kept} kept, {hours}", count_of(*tried, "discard"));
+    Some(Section::lines("second looks", [(line, None)]))
 }
 
 /// The newest expectations of agents, with the results.

@@ -71,7 +71,7 @@ fn rich_with_idle(nobody: f64) -> (History, SessionFacts) {
         tag: tag.into(),
         commit: baseline.commit.clone(),
         numbers: vec![number.parse().unwrap()],
-        environment: baseline.environment.clone(),
+        environment: baseline.origin.environment.clone(),
     };
     let course = SessionFacts {
         program: None,
@@ -124,7 +124,7 @@ fn a_pause_between_nights_is_named_and_lowers_no_rate() {
         assert_eq!(times["per_hour"], json!(11.0 / (23.0 / 6.0 - 2.0)));
     }
     let mut records = history.records().to_vec();
-    records[5].agent = None;
+    records[5].origin.agent = None;
     let report = report(&History::new(records), course);
     assert_eq!(serde_json::to_value(&report).unwrap()["times"]["per_hour"], json!(11.0 / (23.0 / 6.0)));
 }
@@ -375,7 +375,7 @@ fn numbers_without_a_wall_are_counted_in_a_session_whose_records_have_walls() {
     let of = |walls: &[(usize, &str)]| {
         let mut records = history.records().to_vec();
         for (place, wall) in walls {
-            records[*place].sandbox = Some(serde_json::from_value(json!(wall)).unwrap());
+            records[*place].proof.sandbox = Some(serde_json::from_value(json!(wall)).unwrap());
         }
         let report = report(&History::new(records), course.clone());
         let document = serde_json::to_value(&report).unwrap();
@@ -408,7 +408,7 @@ fn an_experiment_is_shown_with_its_wall() {
     let mut record = history.records()[1].clone();
     let fields = |record: &Record| record_grid(record, None, None, None, &[], None).to_csv();
     assert!(!fields(&record).contains("sandbox"));
-    record.sandbox = Some(serde_json::from_value(json!("bwrap")).unwrap());
+    record.proof.sandbox = Some(serde_json::from_value(json!("bwrap")).unwrap());
     assert!(fields(&record).contains("\nsandbox,bwrap\n"));
 }
 
@@ -416,7 +416,7 @@ fn an_experiment_is_shown_with_its_wall() {
 fn each_field_of_the_document_is_described() {
     let (history, course) = rich();
     let mut records = history.records().to_vec();
-    records[1].sandbox = Some(serde_json::from_value(json!("none")).unwrap());
+    records[1].proof.sandbox = Some(serde_json::from_value(json!("none")).unwrap());
     let history = History::new(records);
     let Value::Object(document) = serde_json::to_value(report(&history, course)).unwrap() else { panic!("an object") };
     let described = include_str!("../../docs/report.md");

@@ -8,7 +8,8 @@ use jiff::Timestamp;
 
 use super::{
     Align, Grid, Report, Sources, artifact_section, axes_section, commit, confounds_text, directions_section,
-    escape_markdown, expected_section, files_section, never_helped_section, signed, signed_gain, text, value, wrap,
+    escape_markdown, expected_section, files_section, never_helped_section, second_looks_section, signed, signed_gain,
+    text, value, wrap,
 };
 use crate::domain::{
     ExperimentId, FailureClass, Number, VerifiedPair, WordList, count_of, exact_time, experiment_name,
@@ -16,7 +17,7 @@ use crate::domain::{
 };
 use crate::rules::{
     DriftCheck, History, KeptStep, Margin, MarginBy, Miss, Point, Repeated, Repeats, RunOf, format_step, fresh_groups,
-    listed, repeats, run_seconds,
+    listed, repeats, run_seconds, unreproduced,
 };
 
 /// The most kept steps to show; if there are more, the smaller ones are summed up.
@@ -89,6 +90,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         axes_section(report),
         report.sources().as_ref().map(Sources::section),
         near_misses(report),
+        second_looks_section(report),
         failed(report),
         repeated(report),
         report.across_section(),
@@ -185,8 +187,8 @@ fn notes_on_kept(report: &Report, small: &BTreeSet<usize>, hours: &str) -> Vec<(
             false => format!("and {}, together {}", count_of(small.len(), "smaller step"), two_digits(together)),
         });
     }
-    if report.hours().is_some() && report.hours_since_keep > 0.0 {
-        let since = two_digits(report.hours_since_keep);
+    if let Some(times) = report.times.filter(|times| report.hours().is_some() && times.since_keep > 0.0) {
+        let since = two_digits(times.since_keep);
         lines.push(format!("{since} {hours} since the last keep"));
     }
     lines.into_iter().map(|line| (line, None)).collect()
@@ -369,7 +371,7 @@ impl VerifiedSection {
         VerifiedSection {
             own: ids.map(of).collect(),
             across: made().filter(|pair| pair.a.own().is_none()).cloned().collect(),
-            tells_more: history.records().iter().all(|record| record.imported.is_none())
+            tells_more: history.records().iter().all(|record| record.origin.imported.is_none())
                 && repeats(&fresh_groups(history)) != Repeats::Exact,
         }
     }
@@ -380,6 +382,7 @@ impl Report {
     #[must_use]
     pub fn with_verified(mut self, history: &History) -> Report {
         self.verified = VerifiedSection::of(history, self.points.iter().map(|point| point.id));
+        self.warnings.extend(self.tag.as_ref().and_then(|tag| unreproduced(tag, history)));
         self
     }
 
@@ -392,7 +395,7 @@ impl Report {
     /// Says in the headline what fresh runs say of the best experiment against the baseline, or that there were none.
     pub(super) fn verified_text(&self) -> Option<String> {
         let best = self.summary.best?;
-        let Some(VerifiedPair { runs, difference, low, high, .. }) = self.verified(best, self.baseline) else {
+        let Some(VerifiedPair { runs, difference, low, high, .. }) = self.verified(best, self.summary.baseline) else {
             let is_claimed = self.summary.gain.is_some_and(|gain| gain > 0.0);
             return (is_claimed && self.can_verify()).then(|| "not verified".to_owned());
         };
@@ -416,7 +419,8 @@ impl Report {
             lines.insert(0, (format!("{} of earlier experiments", count_of(more, "comparison")), None));
         }
         let is_verified = |step: &KeptStep| self.verified.own.get(step.index).is_some_and(|pairs| !pairs.is_empty());
-        let kept = self.summary.kept.iter().filter(|step| step.gain.is_some() && Some(step.index) != self.baseline);
+        let kept =
+            self.summary.kept.iter().filter(|step| step.gain.is_some() && Some(step.index) != self.summary.baseline);
         let open: Vec<ExperimentId> =
             kept.filter(|step| !is_verified(step)).map(|step| self.points[step.index].id).collect();
         if !open.is_empty() && self.can_verify() {

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use anstyle::Style;
 use serde::Serialize;
 
+use super::activity::cost_sentence;
 use super::sections::across_texts;
-use super::spending::cost_sentence;
 use super::{Align, Format, Grid, Overlaid, Report, Series, Times, describe, escape_markdown, text, value, wrap};
 use crate::domain::{FORMAT_VERSION, Number, json_text, one_line, percent_text, span_text, two_digits};
 use crate::rules::{Point, format_gain};
@@ -162,7 +162,7 @@ fn gain(report: &Report) -> Option<String> {
 
 /// The kept experiments without the baseline.
 fn kept(report: &Report) -> usize {
-    report.summary.kept.iter().filter(|step| Some(step.index) != report.baseline).count()
+    report.summary.kept.iter().filter(|step| Some(step.index) != report.summary.baseline).count()
 }
 
 fn count(number: u32) -> Option<String> {

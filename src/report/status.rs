@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -17,8 +18,8 @@ use crate::domain::{
     exact_time, json_text, one_line, shell_word, time_of_day_text,
 };
 use crate::rules::{
-    Activity, AttemptStatus, History, LanesStatus, LoopEnd, Night, NightEnd, OtherHost, OutageStatus, Point,
-    SessionDriver, SessionFacts, SleepStatus, UnrecordedTip, Warning, doubted_numbers, ended_by_course, reached_goal,
+    Activity, AttemptStatus, History, LanesStatus, Night, NightEnd, OtherHost, OutageStatus, Point, SessionDriver,
+    SessionFacts, SleepStatus, UnrecordedTip, Warning, doubted_numbers, ended_by_course, nearest_end, reached_goal,
     stop_before_experiment,
 };
 
@@ -75,7 +76,7 @@ fn grid<'a>(sessions: impl Iterator<Item = (Option<&'a Path>, &'a SessionStatus)
             ("best", Align::Right, &|(_, session)| text(session.history.best_kept())),
             ("experiments", Align::Right, &|(_, session)| session.history.experiments().to_string()),
             ("since keep", Align::Right, &|(_, session)| session.history.since_keep().to_string()),
-            ("process", Align::Right, &|(_, session)| text(session.process)),
+            ("process", Align::Right, &|(_, session)| text(session.owner.as_ref().and_then(|owner| owner.process))),
             ("damaged", Align::Below, &|(_, session)| session.damage.join("; ")),
         ],
     )
@@ -128,7 +129,8 @@ impl SessionStatus {
     /// The remaining time of the active loop, in seconds, if it has a limit.
     fn budget_left(&self) -> Option<f64> {
         self.contract.as_ref()?.budget?;
-        self.time_left.filter(|_| self.at_work.is_some())
+        self.owner.as_ref()?.at_work?;
+        self.left.0.map(|left| left.as_secs_f64())
     }
 
     /// The commands to type next, with their effects.
@@ -185,6 +187,7 @@ impl SessionStatus {
             | Activity::Checking
             | Activity::Recording
             | Activity::Between
+            | Activity::Remeasuring
             | Activity::Working => self.ways_on_from_loop(),
             Activity::RunningAlone | Activity::RunOver | Activity::Left => self.ways_on_from_run(),
             Activity::Idle => self.ways_on_from_idle(),
@@ -263,7 +266,8 @@ impl SessionStatus {
 
     /// Returns whether the rest of the night is too short for another experiment.
     fn is_night_too_short(&self) -> bool {
-        stop_before_experiment(self.night_end.as_ref(), &self.history).is_some()
+        let end = |contract| nearest_end(contract, self.left.0, self.left.1, Duration::ZERO);
+        stop_before_experiment(self.contract.as_ref().and_then(end).as_ref(), &self.history).is_some()
     }
 
     /// The share of kept sources among those that any iteration stored, and the band that it is in at convergence. In sessions
@@ -329,12 +333,8 @@ impl SessionStatus {
             "seats": seats,
             "busy_share": self.lanes.busy_share,
             "calls_are_short": self.lanes.calls_are_short,
-            "owner": self.owner.as_ref().map(|said| json!({
-                "process": self.process,
-                "said": said,
-                "at_work": self.at_work,
-            })),
-            "last_seen": self.last_seen.map(exact_time),
+            "owner": self.owner,
+            "last_seen": self.last_seen.map(|(seen, _)| exact_time(seen)),
             "metric": contract.map(|contract| &contract.metric.name),
             "direction": contract.map(|contract| contract.metric.direction),
             "incumbent": incumbent(&report, &self.history),
@@ -358,17 +358,18 @@ impl SessionStatus {
             "next": next,
         });
         // The macro takes no more at once.
-        status["elsewhere"] = json!(self.elsewhere.as_ref().map(|other| json!({
-            "host": other.host,
-            "seen": other.seen.as_secs_f64(),
-            "wait": other.wait.as_secs_f64(),
-        })));
+        status["elsewhere"] = json!(self.elsewhere_json());
         status["doubts"] = json!(self.doubts(&report));
         status["keep_rate"] = json!(self.keep_rate(&report));
         status["artifact"] = json!(self.artifact());
-        status["night"] = json!(self.night_json());
+        status["night"] = json!(self.night.as_ref().map(|night| night.to_json(&self.history)));
         status["session_caps"] = json!(self.session_caps_json());
         status
+    }
+
+    fn elsewhere_json(&self) -> Option<Value> {
+        let other = self.elsewhere.as_ref()?;
+        Some(json!({"host": other.host, "seen": other.seen.as_secs_f64(), "wait": other.wait.as_secs_f64()}))
     }
 
     fn escalation_json(&self) -> Option<Value> {
@@ -522,18 +523,13 @@ pub struct SessionStatus {
     pub lanes: LanesStatus,
     /// The maker of its changes, if that is known.
     pub driver: Option<SessionDriver>,
-    /// The active process, by its own description.
-    pub owner: Option<String>,
+    /// The active process.
+    pub owner: Option<OwnerStatus>,
     /// The request of `ar stop` to the active process.
     pub stopping: Option<StopWhen>,
-    /// The id of the active process.
-    pub process: Option<u32>,
-    /// The time that it has been active, in seconds.
-    pub at_work: Option<f64>,
-    /// When the journal was written last.
-    pub last_seen: Option<Timestamp>,
-    /// The seconds since then, or since the last write to the active log if that is shorter.
-    pub silent: Option<f64>,
+    /// When the journal was written last, and the seconds since then, or since the last write to the active log if that is
+    /// shorter.
+    pub last_seen: Option<(Timestamp, f64)>,
     /// The contract.
     pub contract: Option<Contract>,
     /// The log of the active agent, run or guard; else that of the newest run, compressed or not.
@@ -544,14 +540,23 @@ pub struct SessionStatus {
     pub spent: Spent,
     /// The night that it is in, or was in last.
     pub night: Option<Night>,
-    /// The time that `--for` still leaves to that night, in seconds.
-    pub time_left: Option<f64>,
-    /// The nearest end of that night, by `--for` or `--until`.
-    pub night_end: Option<LoopEnd>,
+    /// The times that `--for` and `--until` still leave to that night.
+    pub left: (Option<Duration>, Option<Duration>),
     /// Unrecorded commits at the tip of its branch, while nothing is open.
     pub unrecorded_tip: Option<UnrecordedTip>,
     /// The data that could not be read, one sentence each.
     pub damage: Vec<String>,
+}
+
+/// A process that is active in a session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OwnerStatus {
+    /// Its id.
+    pub process: Option<u32>,
+    /// Its description, by itself.
+    pub said: String,
+    /// The time that it has been active, in seconds.
+    pub at_work: Option<f64>,
 }
 
 impl SessionStatus {

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use super::{
     Align, Glyphs, Grid, Report, SessionStatus, columns, counts_sentence, draw_chart, fit, number, safe_code, safe_line,
 };
-use crate::domain::{ExperimentId, GpuLoad, Number, Record, clock_time, experiment_name};
+use crate::domain::{ExperimentId, GpuLoad, Number, Phase, Record, clock_time, experiment_name};
 use crate::rules::{AttemptStatus, CountedOutcome, History, format_gain};
 
 /// The fewest lines of a chart: title, picture, the lane of experiments without a value, axis, legend.
@@ -182,9 +182,13 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: u16, room: usize) -> (Vec<Lin
     let is_newest = scroll.top.is_none();
     // A run for winners that is over says nothing more.
     let is_shown = |open: &&AttemptStatus| is_newest && (open.trial.is_none() || open.is_running());
-    let mut open: Vec<&AttemptStatus> = scene.status.attempts.iter().filter(is_shown).collect();
+    // The baseline may have runs in several slots.
+    let in_slots: Vec<&AttemptStatus> =
+        scene.status.lanes.slots.iter().filter_map(|lane| lane.attempt.as_ref()).collect();
+    let others = scene.status.attempts.iter().filter(|open| in_slots.iter().all(|other| other.id != open.id));
+    let mut open: Vec<&AttemptStatus> = in_slots.iter().copied().chain(others).filter(is_shown).collect();
     // Waiting attempts come last; they are the first to be cut if there is little room.
-    open.sort_by_key(|open| (!open.is_running(), !open.is_called()));
+    open.sort_by_key(|open| (!open.is_in_slot(), !open.is_called()));
     open.truncate((room / 2).max(1));
     let Some(rows) = room.checked_sub(1 + open.len()) else {
         return (Vec::new(), 0, scroll);
@@ -206,8 +210,11 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: u16, room: usize) -> (Vec<Lin
     for open in &open {
         let newest = open.newest.as_ref().map(Number::to_string).unwrap_or_default();
         let took = open.elapsed.map(clock_time).unwrap_or_default();
-        let (id, what) = (open.id.to_string(), SessionStatus::tries(open));
-        let step = if scene.status.lanes.is_concurrent { step_word(open) } else { "now".to_owned() };
+        let (id, what, is_concurrent) =
+            (open.id.to_string(), SessionStatus::tries(open), scene.status.lanes.is_concurrent);
+        let is_plain = !is_concurrent || !open.is_in_slot() || open.phase == Phase::Running;
+        let what = if is_plain { what } else { format!("{}: {what}", open.step()) };
+        let step = if is_concurrent { step_word(open) } else { "now".to_owned() };
         grid.push([id, step, newest, String::new(), took, String::new(), what]);
     }
     shown.iter().for_each(|record| grid.push(cells(record)));
@@ -223,7 +230,7 @@ fn step_word(open: &AttemptStatus) -> String {
     match (open.seat, open.slot) {
         _ if open.is_ready() => "ready".to_owned(),
         (Some(seat), _) if open.is_called() => format!("seat {seat}"),
-        (_, Some(slot)) if open.is_running() => format!("slot {slot}"),
+        (_, Some(slot)) if open.is_in_slot() => format!("slot {slot}"),
         _ => "waits".to_owned(),
     }
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::*;
-use crate::domain::{Phase, Spent};
-use crate::rules::{Activity, AttemptStatus, LanesStatus};
+use crate::domain::{Layout, Phase, Spent};
+use crate::report::OwnerStatus;
+use crate::rules::{Activity, AttemptStatus, LanesStatus, lanes_status};
 
 /// A hostile description or log line: escapes that a terminal obeys, line breaks, and marks that reverse text.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31mred\r\nnext\u{202e}txet\u{8}";
@@ -31,8 +32,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
     SessionStatus {
         elsewhere: None,
         night: None,
-        time_left: None,
-        night_end: None,
+        left: (None, None),
         spent: Spent::default(),
         tag: "nov20".parse().unwrap(),
         worktree: None,
@@ -54,19 +54,22 @@ fn status(records: Vec<Record>) -> SessionStatus {
             is_again: false,
             elapsed: Some(61.0),
             deadline: Some(600.0),
+            is_of_baseline: false,
             fresh: None,
             tainted: 0,
             queued: None,
+            engine_away: None,
             newest: Some(Number::new(1.75, "1.75")),
         }],
         lanes: LanesStatus::default(),
         driver: None,
-        owner: Some("process 123 with session nov20".into()),
+        owner: Some(OwnerStatus {
+            process: Some(123),
+            said: "process 123 with session nov20".into(),
+            at_work: Some(3725.0),
+        }),
         stopping: None,
-        process: Some(123),
-        at_work: Some(3725.0),
-        last_seen: None,
-        silent: Some(2.0),
+        last_seen: Some(("2025-11-20T03:00:00Z".parse().unwrap(), 2.0)),
         log: Some(PathBuf::from("/home/u/repo/.autoresearch/nov20/runs/00012/run.log")),
         contract: None,
         history: Arc::new(History::new(records)),
@@ -85,8 +88,10 @@ fn several_experiments_at_once_have_a_line_each() {
         open(13, Phase::Running, Some(1), None),
         open(14, Phase::Committing, None, None),
         open(15, Phase::Proposing, None, Some(0)),
+        AttemptStatus { fresh: Some(1), ..open(16, Phase::Confirming, Some(2), None) },
     ];
-    status.lanes = LanesStatus { is_concurrent: true, busy_share: Some(0.97), ..LanesStatus::default() };
+    let lanes = lanes_status(&status.history, Some(&Layout::of(3)), &status.attempts, &[], &[], None);
+    status.lanes = LanesStatus { busy_share: Some(0.97), ..lanes };
     let report = status.report();
     let scene = Scene { status: &status, report: &report, log: &[], gpus: &[], trouble: None };
     let lines: Vec<String> = draw(&scene, Scroll::default(), 80, 50, Glyphs::Ascii)
@@ -94,10 +99,11 @@ fn several_experiments_at_once_have_a_line_each() {
         .iter()
         .map(|line| line.spans.iter().map(|span| span.content.as_ref()).collect())
         .collect();
-    assert!(lines[0].contains("running experiment 13; agents propose experiment 15"), "{lines:#?}");
+    assert!(lines[0].contains("running experiments 13 and 16; agents propose experiment 15"), "{lines:#?}");
     let table = lines.iter().position(|line| line.trim_start().starts_with("#  outcome")).unwrap();
-    let steps: Vec<&str> = lines[table + 1..table + 6].iter().map(|line| line[4..12].trim()).collect();
-    assert_eq!(steps, ["slot 1", "seat 0", "waits", "ready", "discard"], "{lines:#?}");
+    let steps: Vec<&str> = lines[table + 1..table + 7].iter().map(|line| line[4..12].trim()).collect();
+    assert_eq!(steps, ["slot 1", "slot 2", "seat 0", "waits", "ready", "discard"], "{lines:#?}");
+    assert!(lines[table + 2].contains("confirm 2 of 4: warm up longer"), "{lines:#?}");
 }
 
 /// A session of twelve experiments.

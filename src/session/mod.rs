@@ -21,8 +21,8 @@ pub use doctor::*;
 pub use errors::{Adopting, CommandRole, FailedBaseline, NoAgent, SessionError, TryError, VerifyError};
 pub use files::{
     Choice, Chosen, Conventions, PROGRAM, SEED_LINE, SETTINGS_FILE, await_other_host, choose_session, exclude_pattern,
-    find_session, installed_agents, is_behind_wall, names_seed, no_session, read_log, refuse_tracked, session_tags,
-    suggested_by_scripts,
+    find_session, installed_agents, is_behind_wall, no_session, read_log, refuse_tracked, session_tags,
+    suggested_by_scripts, takes_seed,
 };
 pub(crate) use files::{opened_elsewhere, read_history};
 pub use plan::*;

@@ -134,6 +134,11 @@ impl Journal {
         self.line.cars().map(|car| car.id).chain(reviewed).collect()
     }
 
+    /// The number of second looks that are open, which use up no experiment of a budget.
+    pub fn second_looks(&self) -> u32 {
+        u32::from(self.attempts().any(|attempt| attempt.head().is_second_look()))
+    }
+
     /// The runs that are under way.
     fn running_trials(&self) -> Vec<Trial> {
         let is_running = |attempt: &&Attempt| !matches!(attempt.phase(), Phase::Waiting | Phase::Recording);

@@ -7,8 +7,8 @@ use std::{fs, iter};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::user_folder::{hashed, is_private, make_private, user_folder, volatile_folders};
 use super::{Journal, SessionFolder, StateError, read_json, write_json};
+use super::{hashed, is_private, make_private, user_folder, volatile_folders};
 use crate::domain::{Escalation, ExperimentId, FORMAT_VERSION, StopReason, Trouble, one_line};
 use crate::fs::{create_folder, write_atomic};
 

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
 use super::{Calls, Checkpoints, Escalations, MessageMarks, Pauses, Presence, Results, Sleep, StateError, TreeState};
+use super::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
 use crate::domain::{ExperimentId, Layout, Phase, TreeOwner};
 use crate::fs::Unsynced;
 use crate::machine::{Attempt, AttemptEntry, Attempts, OpenRun};

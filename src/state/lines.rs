@@ -90,6 +90,12 @@ pub(super) fn newest<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, StateEr
     Ok(lines(&tail).filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }
 
+/// The last document in the last 64 KiB of a file.
+pub(super) fn last<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
+    let tail = read_tail(path, 0)?;
+    Ok(tail.rsplit(|byte| *byte == b'\n').find_map(|line| serde_json::from_slice(line).ok()))
+}
+
 /// A file after `repair`.
 #[derive(Debug)]
 pub struct RepairedLines {

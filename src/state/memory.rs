@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{RepairedLines, SESSIONS_FOLDER, StateError, lines, write_json};
-use crate::domain::{ExperimentId, FORMAT_VERSION, Idea, IdeaState, NewIdea, Outcome, Record, Stall};
-use crate::rules::{idea_key, same_direction};
+use crate::domain::{Contract, ExperimentId, FORMAT_VERSION, Idea, IdeaState, NewIdea, Outcome, Record, Stall};
+use crate::rules::{History, direction_key, idea_key, rungs};
 
 /// The findings.
 pub const FINDINGS: &str = "findings.jsonl";
@@ -40,7 +40,7 @@ pub struct Iteration<'a> {
     pub outcome: Option<Outcome>,
     /// Its description, or the agent's report.
     pub description: &'a str,
-    /// Iterations since the last keep, including this one.
+    /// The count of the ladder towards its next step, including this one.
     pub stale_count: u32,
     /// The kind of stall of the agent call, if it stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ impl<'a> Iteration<'a> {
     /// Creates the line of an iteration that made an experiment.
     pub fn of(record: &'a Record, iteration: u32, stale_count: u32) -> Self {
         Iteration {
-            ts: record.finished,
+            ts: record.origin.finished,
             iteration,
             experiment: Some(record.id),
             outcome: Some(record.outcome),
@@ -71,21 +71,22 @@ struct FindingLine {
     finding: String,
 }
 
-/// The lines of a memory file that the records tell. Each experiment counts as one iteration.
-fn lines_of(path: &Path, records: &[Record]) -> Vec<Value> {
-    let experiments = records.iter().filter(|record| !record.id.is_baseline());
+/// The lines of a memory file that the records tell. Each experiment but second looks counts as one iteration.
+fn lines_of(path: &Path, contract: Option<&Contract>, history: &History) -> Vec<Value> {
+    let experiments = history.records().iter().filter(|record| !record.id.is_baseline());
     let findings = |record: &Record| -> Vec<Value> {
-        let line = |finding| json!(FindingLine { ts: record.finished, experiment: record.id, finding });
+        let line = |finding| json!(FindingLine { ts: record.origin.finished, experiment: record.id, finding });
         record.findings().into_iter().map(line).collect()
     };
-    let mut stale_count = 0;
-    let iteration = |(iteration, record): (u32, &Record)| {
-        stale_count = if record.outcome == Outcome::Keep { 0 } else { stale_count + 1 };
-        json!(Iteration::of(record, iteration, stale_count))
+    let iterations = || {
+        let rungs = history.records().iter().zip(rungs(contract, history));
+        let is_iteration = |record: &Record| !record.id.is_baseline() && !record.is_second_look();
+        let counted = (1..).zip(rungs.filter(|(record, _)| is_iteration(record)));
+        counted.map(|(iteration, (record, rung))| json!(Iteration::of(record, iteration, rung.stale))).collect()
     };
     match path.file_name().and_then(OsStr::to_str) {
         Some(FINDINGS) => experiments.flat_map(findings).collect(),
-        Some(ITERATIONS) => (1..).zip(experiments).map(iteration).collect(),
+        Some(ITERATIONS) => iterations(),
         _ => Vec::new(),
     }
 }
@@ -103,22 +104,27 @@ impl Memory {
     }
 
     /// Creates missing files from the session's records. Agent calls without changes have no record.
-    pub fn create(&self, records: &[Record]) -> Result<(), StateError> {
+    pub fn create(&self, contract: Option<&Contract>, history: &History) -> Result<(), StateError> {
         let missing = |name: &str| Some(self.folder.join(name)).filter(|path| !path.exists());
         for path in [FINDINGS, ITERATIONS].into_iter().filter_map(missing) {
-            lines::replace(&path, &lines_of(&path, records))?;
+            lines::replace(&path, &lines_of(&path, contract, history))?;
         }
-        if missing(DIRECTIONS).is_some() { self.write_directions(records) } else { Ok(()) }
+        if missing(DIRECTIONS).is_some() { self.write_directions(history.records()) } else { Ok(()) }
     }
 
     /// Removes the lines of a log that are not JSON. Adds those that the records tell and a memory file lacks. Returns the
     /// file as it was found, if there were damaged lines.
-    pub fn repair(&self, path: &Path, records: &[Record]) -> Result<Option<PathBuf>, StateError> {
+    pub fn repair(
+        &self,
+        path: &Path,
+        contract: Option<&Contract>,
+        history: &History,
+    ) -> Result<Option<PathBuf>, StateError> {
         let parse = |line: &[u8]| Ok(serde_json::from_slice::<Value>(line).ok());
         let RepairedLines { content, copy, .. } = lines::repair(path, b"", parse)?;
         let (found, _) = lines::valid(&content, parse)?;
         let is_same = |one: &Value, other: &Value| ["experiment", "finding"].iter().all(|key| one[key] == other[key]);
-        for line in lines_of(path, records) {
+        for line in lines_of(path, contract, history) {
             if !found.iter().any(|known| is_same(known, &line)) {
                 lines::add(path, &line)?;
             }
@@ -129,7 +135,7 @@ impl Memory {
     /// Adds a line to the log of iterations unless its last line has the same iteration and experiment.
     pub fn log_iteration(&self, iteration: &Iteration<'_>) -> Result<(), StateError> {
         let path = self.folder.join(ITERATIONS);
-        let last = lines::newest::<Value>(&path)?.pop().unwrap_or_default();
+        let last = lines::last::<Value>(&path)?.unwrap_or_default();
         if last["iteration"] == iteration.iteration && last["experiment"] == json!(iteration.experiment) {
             return Ok(());
         }
@@ -162,12 +168,14 @@ impl Memory {
     /// Writes the directions that the experiments of these records named, each with its experiments.
     pub fn write_directions(&self, records: &[Record]) -> Result<(), StateError> {
         let mut tried: Vec<(&str, Vec<ExperimentId>)> = Vec::new();
+        let mut places = HashMap::new();
         for record in records.iter().filter(|record| !record.id.is_baseline()) {
             let Some(direction) = record.direction.as_deref() else { continue };
-            match tried.iter_mut().find(|(known, _)| same_direction(known, direction)) {
-                Some((_, experiments)) => experiments.push(record.id),
-                None => tried.push((direction, vec![record.id])),
-            }
+            let at = *places.entry(direction_key(direction)).or_insert_with(|| {
+                tried.push((direction, Vec::new()));
+                tried.len() - 1
+            });
+            tried[at].1.push(record.id);
         }
         let json = |(direction, experiments)| json!({"direction": direction, "experiments": experiments});
         let directions: Vec<Value> = tried.into_iter().map(json).collect();
@@ -334,7 +342,7 @@ mod tests {
     fn what_is_noted_twice_is_there_once() {
         let folder = tempfile::tempdir().unwrap();
         let memory = Memory::new(folder.path());
-        memory.create(&[]).unwrap();
+        memory.create(None, &History::new(Vec::new())).unwrap();
         let idle = Iteration {
             ts: Timestamp::UNIX_EPOCH,
             iteration: 1,
@@ -367,7 +375,8 @@ mod tests {
         let (memory, path) = (Memory::new(folder.path()), |name: &str| folder.path().join(name));
         let record = |id: u32| crate::rules::sample::record(json!({"id": id, "proposal": {"findings": ["b"]}}));
         let records = [record(0), record(1), record(2)];
-        memory.create(&records[..2]).unwrap();
+        let history = History::new(records.to_vec());
+        memory.create(None, &History::new(records[..2].to_vec())).unwrap();
         let idle = Iteration { experiment: None, description: "what now?", ..Iteration::of(&records[1], 2, 1) };
         memory.log_iteration(&idle).unwrap();
         memory.log_iteration(&Iteration::of(&records[2], 3, 2)).unwrap();
@@ -378,13 +387,13 @@ mod tests {
             let whole = text(name);
             assert_eq!(whole.lines().count(), lines, "{whole}");
             fs::write(path(name), &whole[..whole.len() - 9]).unwrap();
-            assert!(memory.repair(&path(name), &records).unwrap().is_some());
+            assert!(memory.repair(&path(name), None, &history).unwrap().is_some());
             let kept: Vec<&str> = whole.lines().take(lines - 1).collect();
             let now = text(name);
             assert!(now.starts_with(&kept.join("\n")), "{now}");
             let last: Value = serde_json::from_str(now.lines().last().unwrap()).unwrap();
             assert_eq!((now.lines().count(), &last["experiment"]), (lines, &json!(2)), "{now}");
-            assert!(memory.repair(&path(name), &records).unwrap().is_none());
+            assert!(memory.repair(&path(name), None, &history).unwrap().is_none());
             assert_eq!(text(name), now);
         }
     }

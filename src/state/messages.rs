@@ -15,9 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::json::{read_json, write_json};
-use super::lines::RepairedLines;
 use super::{Journal, Owner, OwnerLock, SessionFolder, StateError, lines, user_folder};
+use super::{RepairedLines, read_json, write_json};
 use crate::domain::{ExperimentId, FORMAT_VERSION, Message, Phase, StopWhen, Tag};
 use crate::fs::{create_folder, failed, read_at_most};
 use crate::machine::Attempt;

@@ -76,13 +76,8 @@ impl Journal {
 
     /// Refuses the direction of a change by `ar try`, and returns it, if it was tried and a new one is wanted; once for each
     /// experiment.
-    pub fn refuse_direction(
-        &mut self,
-        contract: &Contract,
-        history: &History,
-        direction: Option<&str>,
-    ) -> Option<String> {
-        let repeated = self.ladder.repeated_direction(contract, history, direction, None)?;
+    pub fn refuse_direction(&mut self, history: &History, direction: Option<&str>) -> Option<String> {
+        let repeated = self.ladder.repeated_direction(history, direction)?;
         let was_refused = self.calls.refuse_direction(history.next_id());
         (!was_refused).then_some(repeated)
     }
@@ -135,7 +130,7 @@ impl Journal {
     pub fn outage(&self, history: &History) -> Option<(OpenOutage, SoFar)> {
         let open = self.pauses.outage()?;
         let has_worked =
-            self.expenses.spent().calls > 0 || history.records().iter().any(|record| record.agent.is_some());
+            self.expenses.spent().calls > 0 || history.records().iter().any(|record| record.origin.agent.is_some());
         Some((open.clone(), open.so_far(!has_worked)))
     }
 
@@ -179,11 +174,6 @@ impl Journal {
         }
         self.presence.end_by_hand(runs_alone, reason);
         self.ladder.dismiss_flag();
-    }
-
-    /// Returns whether a session by hand has nothing open.
-    pub fn is_between_tries(&self) -> bool {
-        self.presence.is_by_hand() && !self.has_open()
     }
 
     /// Returns whether `ar stop` has something to note although nobody is active: the end of the session, or that the user has

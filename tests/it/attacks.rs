@@ -46,7 +46,7 @@ fn on_the_evaluator() {
 
 #[test]
 fn on_git() {
-    hold(&["git", "beside", "messages"]);
+    hold(&["git", "beside", "messages", "stops"]);
 }
 
 #[test]
@@ -61,7 +61,12 @@ fn on_the_files_of_the_session() {
 
 #[test]
 fn by_processes_and_text() {
-    hold(&["processes", "text"]);
+    hold(&["processes", "stops", "filters", "guards", "text"]);
+}
+
+#[test]
+fn on_an_engine() {
+    hold(&["executor"]);
 }
 
 #[test]
@@ -99,5 +104,5 @@ fn behind_walls_on_slots() {
 
 #[test]
 fn on_slots() {
-    hold(&["--slots", "4", "evaluator", "swaps", "data", "paths", "git", "beside", "messages"]);
+    hold(&["--slots", "4", "evaluator", "swaps", "data", "paths", "git", "beside", "messages", "stops", "guards"]);
 }

@@ -121,6 +121,25 @@ fn without_a_scope_the_file_that_the_command_names_is_the_one_to_work_on() {
 }
 
 #[test]
+fn a_python_file_that_drops_an_import_from_a_protected_one_is_refused() {
+    let session_with = |flags: &[&str]| {
+        let repo = repo();
+        repo.write("train.py", "from prepare import (\n    TIME_BUDGET,\n    evaluate,\n)\n");
+        repo.commit_all("imports");
+        let drops = "sed -i '/TIME_BUDGET/d' train.py; echo TIME_BUDGET = 600 >> train.py; echo 1.5 > src/value";
+        session(&repo, flags, &[drops, "echo DEPTH = 3 >> train.py; echo 1.4 > src/value"]).ok();
+        repo
+    };
+    let repo = session_with(&[]);
+    let failure = record(&repo, 1)["failure"].clone();
+    assert_eq!(failure["class"], "protected", "{failure}");
+    let excerpt = "train.py no longer imports TIME_BUDGET from prepare, which is protected (`allow-import-changes`";
+    assert!(failure["excerpt"].as_str().unwrap().contains(excerpt), "{failure}");
+    assert_eq!(record(&repo, 2)["outcome"], "keep");
+    assert_eq!(record(&session_with(&["--allow-import-changes"]), 1)["outcome"], "keep");
+}
+
+#[test]
 fn a_change_over_a_limit_is_named() {
     let repo = repo();
     let edits = [

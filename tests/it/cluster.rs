@@ -222,6 +222,24 @@ fn a_job_without_a_trace_is_lost_after_a_while_and_started_again() {
 }
 
 #[test]
+fn the_doctor_names_a_job_whose_supervisor_is_gone() {
+    let (repo, engine) = Engine::with("");
+    let mut night = spawn(&repo, call(&repo, LINGERING, &["--max-experiments", "1", "--slots", "1"]));
+    let (token, pid) = measured(&repo, &engine);
+    let examined = || ar(&repo, ["doctor", "t"]).stdout;
+    assert!(!examined().contains("supervisor"), "{}", examined());
+    engine.write(&format!("state-{token}"), "running");
+    kill("-KILL", &pid);
+    let what = format!("job 2 of `commands`, {token}, did not end, but its supervisor is gone");
+    let found = until("the doctor finds it", || Some(examined()).filter(|found| found.contains(&what)));
+    assert!(found.contains("the loop cancels it after its time limit"), "{found}");
+    night.kill().unwrap();
+    night.wait().unwrap();
+    let found = examined();
+    assert!(found.contains("`ar resume t` cancels it after its time limit"), "{found}");
+}
+
+#[test]
 fn a_stop_leaves_proposals_in_the_queue_ready_and_status_says_that_they_wait() {
     let (repo, engine) = Engine::with("");
     engine.write("hold", "1");
@@ -267,6 +285,28 @@ fn what_waits_in_the_queue_when_the_loop_is_killed_waits_on_however_long_that_ta
     over(night).ok();
     assert_eq!(check(&repo, "after the wait").len(), 2);
     assert_eq!(engine.calls("submit"), 2, "the job was not submitted anew");
+}
+
+#[test]
+fn the_job_of_a_killed_rerun_is_cancelled_by_the_next_one() {
+    let (repo, engine) = Engine::with("");
+    let hold = repo.outside().join("hold");
+    let command = format!("0; while [ -e {} ]; do sleep 0.05; done", hold.display());
+    ar_in_time(&repo, call(&repo, &command, &["--max-experiments", "1", "--slots", "1"])).ok();
+    let args = ["repro", "t/0"].map(str::to_owned).to_vec();
+    fs::write(&hold, "").unwrap();
+    let jobs = engine.calls("submit");
+    let mut killed = spawn(&repo, args.clone());
+    until("its job is submitted", || (engine.calls("submit") > jobs).then_some(()));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert_eq!(engine.calls("cancel"), 0);
+    let next = spawn(&repo, args);
+    until("the job is cancelled", || (engine.calls("cancel") == 1).then_some(()));
+    fs::remove_file(&hold).unwrap();
+    over(next).ok();
+    assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
+    until("the engine is idle", || repo.processes().is_empty().then_some(()));
 }
 
 #[cfg(debug_assertions)]
@@ -341,12 +381,66 @@ fn an_engine_that_is_away_for_too_long_needs_a_person_and_its_jobs_are_picked_up
 }
 
 #[test]
+fn status_says_that_the_engine_does_not_answer_and_a_stop_does_not_wait_for_it() {
+    let (repo, engine) = Engine::with("");
+    let doing = |wanted: &str| {
+        until(wanted, || {
+            status(&repo)["sessions"][0]["doing"].as_str().is_some_and(|doing| doing.contains(wanted)).then_some(())
+        });
+    };
+    let fail = |verb: &str| engine.write(verb, &"fail\n".repeat(200));
+    engine.write("hold", "0");
+    let night = spawn(&repo, call(&repo, "2", &["--slots", "1", "--max-experiments", "0"]));
+    doing("waiting in the queue for");
+    fail("faults-states");
+    doing("paused: the baseline waits for the executor: the engine is away; asking again in");
+    let told = |wanted: &str| {
+        until(wanted, || repo.read(".autoresearch/t/logs/work.jsonl").contains(wanted).then_some(()));
+    };
+    told("the executor `commands` does not answer: the engine is away; asking again in");
+    engine.write("faults-states", "");
+    doing("waiting in the queue for");
+    told("the executor `commands` answers again");
+    engine.write("hold", "1");
+    over(night).ok();
+    engine.write("hold", "0");
+    let night = spawn(&repo, ["resume", "t", "--max-experiments", "1"].map(str::to_owned).to_vec());
+    doing("waiting in the queue for");
+    fail("faults-states");
+    fail("faults-cancel");
+    doing("waits for the executor");
+    ar(&repo, ["stop", "t", "--now"]);
+    let said = over(night).exits(4).stderr;
+    let waited = said.split("given no answer for ").nth(1).and_then(|text| text.split('s').next());
+    assert!(waited.is_some_and(|seconds| seconds.parse::<u32>().is_ok_and(|seconds| seconds < 20)), "{said}");
+}
+
+#[test]
+fn slurm_is_refused_where_its_commands_are_absent() {
+    let (repo, _engine) = Engine::with("");
+    repo.git(["checkout", "--quiet", "notes.txt"]);
+    let path = repo.outside().join("path");
+    fs::create_dir(&path).unwrap();
+    for program in ["sh", "git", "cat"] {
+        let found = String::from_utf8(Command::new("which").arg(program).output().unwrap().stdout).unwrap();
+        std::os::unix::fs::symlink(found.trim(), path.join(program)).unwrap();
+    }
+    let args = call(&repo, "0", &["--executor", "slurm"]);
+    let mut command = ar_command(&repo, &repo.path(), args);
+    command.env("PATH", &path).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let called = over(command.spawn().unwrap()).exits(1);
+    assert!(called.stderr.contains("Slurm's command sbatch is not in the PATH"), "{called:#?}");
+    assert!(!repo.exists(".autoresearch/t"));
+}
+
+#[test]
 fn what_cannot_work_is_refused_before_anything_starts() {
     let (repo, _engine) = Engine::with("");
     repo.git(["checkout", "--quiet", "notes.txt"]);
     let refused = |more: &[&str]| ar(&repo, call(&repo, "0", more));
     for (more, code, said) in [
         (&["--executor", "slurm", "--gpus", "all"][..], 2, "ask for GPUs in --sbatch"),
+        (&["--executor", "slurm", "--gpus-per-run", "2"], 2, "--sbatch \"--gpus=2\""),
         (&["--gpus", "all"], 2, "[executor.resources]"),
         (&["--executor", "local", "--sbatch", "-p gpu"], 2, "add --executor slurm"),
         (&["--executor", "local", "--slots", "2", "--lost-after", "1m"], 2, "add --executor"),
@@ -419,6 +513,31 @@ fn a_wall_that_is_required_is_required_of_the_node() {
     check(&repo, "behind walls");
 }
 
+/// Says how it ended while it goes on, as far as its own file says so.
+const HASTY: &str = "[ $AR_EXPERIMENT != 0 ] || { echo loss: 5; exit; }
+echo loss: 0.001
+token=$(sed -n 's/.*\"token\": \"\\(.*\\)\".*/\\1/p' $AR_RUN_DIR/job.json)
+sed \"s/\\\"token\\\": \\\".*\\\"/\\\"token\\\": \\\"$token\\\"/\" $AR_RUN_DIR/../00000/exit.json > $AR_RUN_DIR/exit.json
+LOCK
+sleep 4
+echo loss: 7
+";
+
+#[test]
+fn without_a_wall_no_run_says_how_it_ended_while_it_goes_on() {
+    for lock in ["", ": > $AR_RUN_DIR/lock"] {
+        let (repo, _engine) = Engine::with("");
+        repo.write("hasty.sh", HASTY.replace("LOCK", lock));
+        repo.git(["add", "hasty.sh"]);
+        repo.git(["commit", "--quiet", "-m", "a hasty command", "hasty.sh"]);
+        let terms = "run --yes --metric loss --lower --tag t --sandbox off --slots 1 --max-experiments 1 --cmd";
+        let more = ["sh hasty.sh", "--agent", "echo 1 > ideas/1; echo one"];
+        ar_in_time(&repo, terms.split(' ').chain(more)).ok();
+        let record = &records(&repo)[1];
+        assert_eq!(record["metric"]["value"], 7.0, "{lock}: {record:#}");
+    }
+}
+
 #[test]
 fn a_stop_at_once_ends_what_runs_and_what_waits_and_leaves_nothing() {
     let (repo, engine) = Engine::with("");
@@ -428,8 +547,10 @@ fn a_stop_at_once_ends_what_runs_and_what_waits_and_leaves_nothing() {
     until("one experiment runs and one waits", || {
         let status = status(&repo);
         let open = status["sessions"][0]["attempts"].as_array()?;
-        let waits = |open: &&Value| open["queued"].as_f64().is_some();
-        let runs = |open: &&Value| open["phase"] == "running" && open["elapsed"].as_f64().is_some();
+        let is_experiment = |open: &&Value| open["id"].as_u64() > Some(0);
+        let waits = |open: &&Value| is_experiment(open) && open["queued"].as_f64().is_some();
+        let runs =
+            |open: &&Value| is_experiment(open) && open["phase"] == "running" && open["elapsed"].as_f64().is_some();
         (open.iter().any(|open| waits(&open)) && open.iter().any(|open| runs(&open))).then_some(())
     });
     ar(&repo, ["stop", "t", "--now"]).ok();

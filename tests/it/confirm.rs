@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -14,11 +12,11 @@ use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// A repository whose command prints the number in `value`, with noise by seed; `luck` makes it better for seed 1 alone. Each run
 /// notes its experiment and its seed.
-fn noisy() -> TestRepo {
+pub(crate) fn noisy() -> TestRepo {
     let repo = TestRepo::empty();
     let script = format!(
         "echo \"$AR_EXPERIMENT $AR_SEED\" >> {0}/runs\n\
-         while [ -e {0}/hold-$AR_SEED ]; do sleep 0.02; done\n\
+         while [ -e {0}/hold-$AR_SEED ] || [ -e {0}/hold-$AR_EXPERIMENT-$AR_SEED ]; do sleep 0.02; done\n\
          [ ! -e {0}/fails-$AR_EXPERIMENT-$AR_SEED ] || {{ echo boom; exit 3; }}\n\
          mkdir -p out; echo weights of seed $AR_SEED > out/model\n\
          awk -v s=$AR_SEED -v v=$(cat value) -v l=$(cat luck) 'BEGIN {{\n\
@@ -35,10 +33,10 @@ fn noisy() -> TestRepo {
 }
 
 /// Its changes: one that helps, one that is only lucky, one that harms, and one more that helps.
-const AGENT: &str = "case $AR_EXPERIMENT in 1) echo 1.4 > value;; 2) echo 0.9 > luck;; 3) echo 3 > value;; \
+pub(crate) const AGENT: &str = "case $AR_EXPERIMENT in 1) echo 1.4 > value;; 2) echo 0.9 > luck;; 3) echo 3 > value;; \
                      *) echo 1.0 > value;; esac; echo change $AR_EXPERIMENT";
 
-const ARGS: [&str; 13] = [
+pub(crate) const ARGS: [&str; 13] = [
     "run",
     "--yes",
     "--metric",
@@ -54,24 +52,24 @@ const ARGS: [&str; 13] = [
     "--decide",
 ];
 
-fn night(repo: &TestRepo, more: &[&str]) -> Called {
+pub(crate) fn night(repo: &TestRepo, more: &[&str]) -> Called {
     ar_in_time(repo, ARGS.iter().chain(&["confirmed", "--max-experiments", "4"]).chain(more))
 }
 
 /// The runs that were made: their experiments and seeds, in no order.
-fn made(repo: &TestRepo) -> Vec<String> {
+pub(crate) fn made(repo: &TestRepo) -> Vec<String> {
     let text = fs::read_to_string(repo.outside().join("runs")).unwrap_or_default();
     let mut made: Vec<String> = text.lines().map(str::to_owned).collect();
     made.sort();
     made
 }
 
-fn shown(repo: &TestRepo, id: u32) -> Value {
+pub(crate) fn shown(repo: &TestRepo, id: u32) -> Value {
     ar(repo, ["show", &id.to_string(), "--tag", "t", "--format", "json"]).ok().json()
 }
 
 /// The role and the seed of each run of a record.
-fn runs(record: &Value) -> Vec<String> {
+pub(crate) fn runs(record: &Value) -> Vec<String> {
     let run = |run: &Value| format!("{} {}", run["role"].as_str().unwrap(), run["seed"]);
     record["runs"].as_array().unwrap().iter().map(run).collect()
 }
@@ -84,7 +82,7 @@ fn mean(record: &Value, role: &str) -> f64 {
 }
 
 /// Checks that an experiment has the artifacts of the best run that decided on it, and of no other one; gives them.
-fn artifacts(repo: &TestRepo, record: &Value) -> BTreeMap<String, String> {
+pub(crate) fn artifacts(repo: &TestRepo, record: &Value) -> BTreeMap<String, String> {
     let files = left(repo, record["id"].as_u64().unwrap().try_into().unwrap());
     if record["outcome"] != "keep" {
         assert!(files.is_empty() && record.get("artifacts_run").is_none(), "{record:#} {files:?}");
@@ -199,7 +197,7 @@ fn a_stop_finishes_one_fresh_run_and_the_change_waits_for_the_others() {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("a run with seed 3", || made(&repo).contains(&"0 3".to_owned()).then_some(()));
     let status = ar(&repo, ["status", "t"]).ok();
-    assert!(status.stdout.contains("confirming"), "{status:#?}");
+    assert!(status.stdout.contains("running the baseline again, which experiment 1 beat"), "{status:#?}");
     ar(&repo, ["stop", "t"]).ok();
     fs::remove_file(&hold).unwrap();
     let stopped = Called::from(child.wait_with_output().unwrap());
@@ -209,6 +207,32 @@ fn a_stop_finishes_one_fresh_run_and_the_change_waits_for_the_others() {
     let whole = noisy();
     night(&whole, &[]).ok();
     assert_eq!((outcome(&repo), made(&repo)), (outcome(&whole), made(&whole)), "{resumed:#?}");
+}
+
+#[test]
+fn each_run_on_slots_is_shown_in_its_slot_with_what_it_is_for() {
+    let repo = noisy();
+    let [baseline, fresh] = ["hold-0-2", "hold-1-3"].map(|name| repo.outside().join(name));
+    fs::write(&baseline, "").unwrap();
+    fs::write(&fresh, "").unwrap();
+    let more = ["confirmed", "--max-experiments", "1", "--slots", "2"];
+    let mut child = ar_command(&repo, &repo.path(), ARGS.iter().chain(&more)).spawn().unwrap();
+    until("the baseline's second run", || made(&repo).contains(&"0 2".to_owned()).then_some(()));
+    let status = ar(&repo, ["status", "t", "--format", "json"]).ok().json();
+    let second = &status["sessions"][0]["slots"][1];
+    assert_eq!((&second["experiment"], &second["doing"]), (&json!(0), &json!("running")), "{status:#}");
+    assert!(second["since"].is_string(), "{status:#}");
+    fs::remove_file(&baseline).unwrap();
+    until("its second fresh run", || made(&repo).contains(&"1 3".to_owned()).then_some(()));
+    let status = ar(&repo, ["status", "t", "--format", "json"]).ok().json();
+    let slots = status["sessions"][0]["slots"].as_array().unwrap();
+    let fresh_run = slots.iter().find(|slot| slot["doing"] == "confirm 2 of 4");
+    assert!(fresh_run.is_some_and(|slot| slot["experiment"] == 1 && slot["since"].is_string()), "{status:#}");
+    let text = ar(&repo, ["status", "t"]).ok().stdout;
+    let line = text.lines().find(|line| line.contains("confirm 2 of 4")).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.starts_with("slot ") && line.contains("change 1"), "{text}");
+    fs::remove_file(&fresh).unwrap();
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]
@@ -360,125 +384,87 @@ fn killed_at_any_point_on_slots_no_seed_is_used_twice() {
     });
 }
 
+/// The command of a night whose baseline was lucky with the screen's seed: no change passes, and the eighth is the best.
+fn unlucky_night(repo: &TestRepo, more: &[&str]) -> Command {
+    repo.write("luck", "0.9\n");
+    repo.commit_all("a lucky first run");
+    let agent = "echo 0 > luck; awk \"BEGIN { print 2 - $AR_EXPERIMENT / 20 }\" > value; echo change";
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    ar_command(repo, &repo.path(), args.iter().chain(&["--decide", "confirmed"]).chain(more))
+}
+
 #[test]
-fn two_experiments_are_compared_by_fresh_runs_of_both_which_are_pooled() {
-    let repo = noisy();
-    night(&repo, &[]).ok();
-    let unverified = ar(&repo, ["report", "t"]).ok().stdout;
-    assert!(unverified.lines().next().unwrap().contains(", not verified"), "{unverified}");
-    assert!(unverified.contains("\nverified by fresh runs\n  nothing yet\n"), "{unverified}");
-    let first = ar(&repo, ["verify", "--runs", "2", "--tag", "t", "--format", "json"]).ok().json();
-    assert_eq!(
-        (&first["version"], &first["a"], &first["b"], &first["runs"]),
-        (&1.into(), &0.into(), &4.into(), &2.into())
-    );
-    let both = ar(&repo, ["verify", "--runs", "3", "--tag", "t", "--format", "json"]).ok().json();
-    assert_eq!((&both["runs"], &both["level"], &both["better"]), (&5.into(), &json!(0.95), &json!(true)));
-    let [low, difference, high] = ["low", "difference", "high"].map(|name| both[name].as_f64().unwrap());
-    assert!(low < difference && difference < high && (difference - 1.0).abs() < 0.2, "{both}");
-    let seeds = made(&repo);
-    let of = |id: &str| {
-        seeds.iter().filter(|run| run.starts_with(id)).filter(|run| run[2..].parse::<u32>().unwrap() > 5).count()
+fn the_best_of_eight_that_fail_the_screen_gets_fresh_runs() {
+    let confirmed = |repo: &TestRepo, most: u32| -> Vec<u32> {
+        let is_confirmed = |id: &u32| runs(&shown(repo, *id)).contains(&"confirm 5".to_owned());
+        (1..=most).filter(is_confirmed).collect()
     };
-    assert_eq!((of("0 "), of("4 ")), (5, 5), "fresh seeds, the same for both: {seeds:?}");
-    let listed =
-        repo.git(["for-each-ref", "--format=%(objecttype) %(contents:subject)", "refs/autoresearch/t/verified"]);
-    let (kind, message) = listed.trim().split_once(' ').unwrap();
-    let recorded: Value = serde_json::from_str(message).unwrap();
-    assert_eq!((kind, &recorded["difference"]), ("tag", &both["difference"]));
-    let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
-    let kept = report["kept"].as_array().unwrap();
-    let verified: Vec<&Value> = kept.iter().map(|kept| &kept["verified"]).collect();
-    assert_eq!((verified[0], verified[1], &verified[2]["low"]), (&Value::Null, &Value::Null, &both["low"]), "{kept:?}");
-    let report = ar(&repo, ["report", "t"]).ok().stdout;
-    assert!(report.lines().next().unwrap().contains("verified on 5 fresh runs of each: +"), "{report}");
-    let section = report.split("\nverified by fresh runs, positive is better\n").nth(1).unwrap();
-    assert!(section.starts_with("  experiment 4 against the baseline: +"), "{section}");
-    assert_eq!(section.lines().nth(1), Some("  not verified: experiment 1"), "{section}");
-    let page = ar(&repo, ["report", "t", "--format", "html"]).ok().stdout;
-    assert!(
-        page.contains("verified on 5 fresh runs of each: +") && page.contains("not verified: experiment 1"),
-        "{page}"
-    );
-    let picture = ar(&repo, ["report", "t", "--chart", "../night.svg"]).ok();
-    let drawn = fs::read_to_string(repo.outside().join("night.svg")).unwrap();
-    assert!(drawn.contains("verified on 5 fresh runs of each: +"), "{picture:#?}");
-    let said = ar(&repo, ["verify", "1", "--runs", "2", "--tag", "t"]).ok();
-    let sentence = "experiment 1 is better than the baseline by 0.";
-    assert!(said.stdout.contains(sentence), "{said:#?}");
-    let text = ar(&repo, ["show", "1", "--tag", "t"]).ok().stdout;
-    assert!(text.contains(&format!("verified      {sentence}")), "{text}");
-    assert_eq!(shown(&repo, 4)["verified"][0]["difference"], both["difference"]);
-    ar(&repo, ["verify", "1", "1", "--tag", "t"]).exits(2);
-    assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
-    ar(&repo, ["doctor", "t"]).ok();
-    // Both were confirmed.
-    assert!(!ar(&repo, ["finalize", "t"]).ok().stderr.contains("did not confirm"));
-}
-
-#[test]
-fn a_verification_that_a_run_ends_keeps_the_runs_before_it_and_goes_on() {
     let repo = noisy();
-    night(&repo, &[]).ok();
-    fs::write(repo.outside().join("fails-4-7"), "").unwrap();
-    let failed = ar(&repo, ["verify", "--runs", "3", "--tag", "t"]).exits(1);
-    assert!(failed.stderr.contains("with seed 7") && failed.stderr.contains("hint:"), "{failed:#?}");
-    fs::remove_file(repo.outside().join("fails-4-7")).unwrap();
-    let whole = ar(&repo, ["verify", "--runs", "3", "--tag", "t", "--format", "json"]).ok().json();
-    assert_eq!(whole["runs"], 3);
-    let made = made(&repo);
-    assert_eq!(made.iter().filter(|run| *run == "0 6").count(), 1, "{made:?}");
-}
+    Called::from(unlucky_night(&repo, &["--max-experiments", "8"]).output().unwrap()).ok();
+    assert_eq!((confirmed(&repo, 8), &shown(&repo, 8)["outcome"]), (vec![8], &json!("keep")));
 
-#[test]
-fn a_verification_that_is_killed_on_slots_or_between_sessions_counts_no_run_twice() {
-    for has_two in [false, true] {
-        let repo = noisy();
-        night(&repo, &[]).ok();
-        let mut args = vec!["verify", "--runs", "3", "--slots", "2", "--format", "json"];
-        if has_two {
-            repo.git(["switch", "--quiet", "main"]);
-            let other = ARGS.map(|arg| if arg == "t" { "u" } else { arg });
-            ar_in_time(&repo, other.iter().chain(&["once", "--max-experiments", "1"])).ok();
-            args.extend(["t:best", "u:best"]);
-        } else {
-            args.extend(["--tag", "t"]);
-        }
-        let hold = repo.outside().join("hold-7");
-        fs::write(&hold, "").unwrap();
-        let mut command = ar_command(&repo, &repo.path(), &args);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let of_seed = |seed: &str| made(&repo).iter().filter(|run| run.ends_with(seed)).count();
-        until("two runs with seed 7", || (of_seed(" 7") == 2).then_some(()));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        until("them to end with it", || repo.processes().is_empty().then_some(()));
-        fs::remove_file(&hold).unwrap();
-        assert_eq!(ar(&repo, &args).ok().json()["runs"], 3);
-        let tag = repo.git(["for-each-ref", "--format=%(contents)", "refs/autoresearch/*/verified/*"]);
-        let pair: Value = serde_json::from_str(tag.trim()).unwrap();
-        for values in ["values_a", "values_b"] {
-            let mut seeds: Vec<_> = pair[values].as_array().unwrap().iter().map(|it| it[0].as_u64().unwrap()).collect();
-            seeds.sort_unstable();
-            assert_eq!(seeds, [6, 7, 8], "{pair}");
-        }
-        assert_eq!(of_seed(" 6"), 2, "those that had ended are not made again: {:?}", made(&repo));
+    if cfg!(debug_assertions) {
+        let killed = noisy();
+        let mut command = unlucky_night(&killed, &["--max-experiments", "8"]);
+        command.env("AR_CRASH_TRACE", killed.outside().join("trace")).env("AR_CRASH_AT", "confirming.entered:1");
+        assert_eq!(command.output().unwrap().status.code(), None);
+        ar_in_time(&killed, ["resume", "t"]).ok();
+        assert_eq!(
+            (made(&killed), shown(&killed, 8)["reason"].clone()),
+            (made(&repo), shown(&repo, 8)["reason"].clone())
+        );
     }
+
+    let slots = noisy();
+    Called::from(unlucky_night(&slots, &["--max-experiments", "10", "--slots", "2"]).output().unwrap()).ok();
+    assert!(confirmed(&slots, 10).first().is_some_and(|id| *id >= 8), "{:?}", confirmed(&slots, 10));
 }
 
 #[test]
-fn a_session_at_work_is_not_verified() {
+fn without_a_seed_nothing_is_paired_and_the_figures_of_a_verdict_subtract() {
+    let repo = TestRepo::empty();
+    // The baseline's runs 2 to 4 and the change's first fresh ones rise and fall alike, by chance.
+    repo.write(
+        "train.sh",
+        "echo >> ../runs; set -- 12 5 10 14 12 4 8 6 9; shift $(($(wc -l < ../runs) - 1)); echo val_bpb: $1\n",
+    );
+    repo.write("value", "0\n");
+    repo.commit_all("a script that takes no seed");
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--max-experiments", "1"];
+    let agent = ["--agent", "echo 1 > value; echo change", "--decide", "confirmed"];
+    let told = ar_in_time(&repo, args.iter().chain(&agent)).ok();
+    let reason = shown(&repo, 1)["reason"].as_str().unwrap().to_owned();
+    let expected = "val_bpb 6.8 against 12.0 of experiment 0: better by 5.2 ± 1.4 on 4 fresh runs (99% sure)";
+    assert!(reason.starts_with(expected), "{reason}");
+    let told = format!("{}{}", told.stdout, told.stderr);
+    for said in [
+        "the first keep takes up to 8 runs, because fresh runs decide; later ones take up to 5",
+        "the baseline's value is now 12.0, the mean of 4 runs",
+        "val_bpb is too noisy: the baseline's 4 runs differ by 33%",
+    ] {
+        assert!(told.contains(said), "{told}");
+    }
+    let report = ar(&repo, ["report", "t"]).ok().stdout;
+    assert!(report.contains("val_bpb is too noisy"), "{report}");
+}
+
+#[test]
+fn the_script_that_a_session_starts_with_says_whether_it_takes_seeds() {
     let repo = noisy();
-    ar_in_time(&repo, ARGS.iter().chain(&["confirmed", "--max-experiments", "1"])).ok();
-    let hold = repo.outside().join("hold-1");
-    fs::write(&hold, "").unwrap();
-    let mut command = ar_command(&repo, &repo.path(), ["resume", "t", "--max-experiments", "2"]);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    until("the run of experiment 2", || made(&repo).contains(&"2 1".to_owned()).then_some(()));
-    ar(&repo, ["verify", "--tag", "t"]).exits(5);
-    fs::remove_file(&hold).unwrap();
-    child.wait_with_output().unwrap();
-    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/verified"]), "");
+    repo.git(["checkout", "-qb", "other"]);
+    repo.write("train.sh", "echo val_bpb: 1\n");
+    repo.commit_all("a script without a seed");
+    repo.git(["checkout", "-q", "main"]);
+    fs::write(repo.outside().join("hold-1"), "").unwrap();
+    let args = ["confirmed", "--max-experiments", "0", "--slots", "1"];
+    let mut night = ar_command(&repo, &repo.path(), ARGS.iter().chain(&args));
+    let night = night.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the baseline runs", || (!made(&repo).is_empty()).then_some(()));
+    repo.git(["checkout", "-q", "other"]);
+    fs::remove_file(repo.outside().join("hold-1")).unwrap();
+    Called::from(night.wait_with_output().unwrap()).ok();
+    assert_eq!(shown(&repo, 0).get("ignores_seeds"), None);
+    assert!(!ar(&repo, ["doctor", "t"]).stdout.contains("no tracked file names AR_SEED"));
 }
 
 #[test]
@@ -498,153 +484,4 @@ fn a_script_that_takes_no_seed_is_named_before_fresh_runs_decide() {
     repo.rm("ar.toml");
     let init = ar(&repo, ["init", "--metric", "val_bpb", "--cmd", "sh train.sh"]).ok();
     assert!(init.stdout.contains("AR_SEED"), "{init:#?}");
-}
-
-/// What the end of the night recorded of the best experiment against the baseline.
-fn verified(repo: &TestRepo) -> Value {
-    let message = repo.git(["for-each-ref", "--format=%(contents)", "refs/autoresearch/t/verified"]);
-    serde_json::from_str(message.trim()).unwrap_or_default()
-}
-
-#[test]
-fn a_night_keeps_time_to_verify_its_best_experiment_where_its_runs_are_made() {
-    for more in [&["--verify-for", "2s"][..], &["--verify-for", "2s", "--slots", "2"]] {
-        let repo = noisy();
-        let told = night(&repo, more).ok();
-        let said = format!("{}{}", told.stdout, told.stderr);
-        assert!(
-            said.contains("verifying experiment 4 against the baseline by fresh runs, for 2 s at most"),
-            "{told:#?}"
-        );
-        let pair = verified(&repo);
-        assert!(pair["better"] == true && pair["runs"].as_u64().unwrap() > 1, "{pair}");
-        let mut seeds: Vec<u64> =
-            pair["values_b"].as_array().unwrap().iter().map(|it| it[0].as_u64().unwrap()).collect();
-        assert!(seeds.iter().all(|seed| *seed > 5), "fresh: {seeds:?}");
-        seeds.sort_unstable();
-        let count = seeds.len();
-        seeds.dedup();
-        assert_eq!(seeds.len(), count, "each once");
-        let best = shown(&repo, 4)["commit"].as_str().unwrap().to_owned();
-        assert_eq!(repo.git(["rev-parse", "autoresearch/t"]).trim(), best);
-        assert_eq!(repo.git(["status", "--porcelain"]), "");
-        ar(&repo, ["doctor", "t"]).ok();
-    }
-    let repo = noisy();
-    night(&repo, &[]).ok();
-    assert_eq!(verified(&repo), Value::Null, "not without being asked");
-}
-
-/// A night that ends while its second change is being confirmed, and then verifies the first one until `fails` says that a
-/// run fails. The loop has half of `--for`.
-fn night_that_ends_while_confirming(repo: &TestRepo, fails: &str) -> Child {
-    fs::write(repo.outside().join(fails), "").unwrap();
-    let begun = Instant::now();
-    let hold = repo.outside().join("hold-3");
-    // The runs before with that seed have ended when it is called.
-    let agent = AGENT.replace("echo 0.9 > luck", &format!(": > {}; echo 1.0 > value", hold.display()));
-    let args = ARGS.map(|arg| if arg == AGENT { &agent } else { arg });
-    let more = ["confirmed", "--for", "16s", "--verify-for", "8s"];
-    let mut command = ar_command(repo, &repo.path(), args.iter().chain(&more));
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    until("a run that confirms the second", || made(repo).contains(&"2 3".to_owned()).then_some(()));
-    thread::sleep(Duration::from_millis(8200).saturating_sub(begun.elapsed()));
-    fs::remove_file(&hold).unwrap();
-    child
-}
-
-/// Checks that nothing was taken for somebody's work, and that the change that stayed open is confirmed by the next loop.
-fn goes_on_with_open_change(repo: &TestRepo, by: &[&str], at: &str) {
-    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/saved"]), "");
-    ar(repo, ["doctor", "t"]).ok();
-    let mut command = ar_command(repo, &repo.path(), by);
-    let resumed = Called::from(command.env("AR_CLOCK", at).output().unwrap()).ok();
-    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/saved"]), "", "{resumed:#?}");
-    assert_eq!(runs(&shown(repo, 2))[..3], ["screen 1", "confirm 2", "confirm 3"], "{resumed:#?}");
-    // One by a fresh seed that was killed gave no number, and is made again.
-    let mut made = made(repo);
-    made.retain(|run| run[2..].parse::<u32>().unwrap() <= 5);
-    let mut once = made.clone();
-    once.dedup();
-    assert_eq!(once, made, "{resumed:#?}");
-}
-
-#[test]
-fn a_night_that_ends_while_a_change_is_confirmed_is_verified_beside_it() {
-    let repo = noisy();
-    let child = night_that_ends_while_confirming(&repo, "fails-0-8");
-    let ended = Called::from(child.wait_with_output().unwrap());
-    assert!(ended.stderr.contains("experiment 2 stays open with 2 of up to 4 fresh runs"), "{ended:#?}");
-    assert!(ended.stderr.contains("experiment 1 is better than the baseline by 0."), "{ended:#?}");
-    assert!(!ended.stderr.contains("saved"), "{ended:#?}");
-    assert_eq!(verified(&repo)["runs"], 2, "{ended:#?}");
-    let head = repo.git(["log", "--format=%s", "-1", "autoresearch/t"]);
-    assert!(head.starts_with("change 2"), "the open change is on the branch: {head}");
-    assert_eq!(repo.git(["status", "--porcelain"]), "");
-    // The night is over, and nothing else begins.
-    goes_on_with_open_change(&repo, &["resume", "t"], "2026-11-21T06:00:00Z");
-    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/0*"]).lines().count(), 3);
-}
-
-#[test]
-fn a_night_that_is_killed_while_it_is_verified_beside_an_open_change_loses_nothing() {
-    let repo = noisy();
-    let hold = repo.outside().join("hold-6");
-    fs::write(&hold, "").unwrap();
-    let mut child = night_that_ends_while_confirming(&repo, "fails-0-8");
-    until("the baseline's run with seed 6", || made(&repo).contains(&"0 6".to_owned()).then_some(()));
-    child.kill().unwrap();
-    child.wait().unwrap();
-    ar(&repo, ["stop", "t", "--now"]).ok();
-    fs::remove_file(&hold).unwrap();
-    let again = ["run", "--yes", "--for", "1h", "--max-experiments", "1"];
-    goes_on_with_open_change(&repo, &again, "2026-11-21T22:00:00Z");
-}
-
-#[test]
-fn a_stop_while_the_night_is_verified_keeps_the_runs_that_ended() {
-    for more in [&[][..], &["--slots", "2"]] {
-        let repo = noisy();
-        let hold = repo.outside().join("hold-7");
-        fs::write(&hold, "").unwrap();
-        let args = ["confirmed", "--max-experiments", "4", "--verify-for", "1h"];
-        let mut command = ar_command(&repo, &repo.path(), ARGS.iter().chain(&args).chain(more));
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        until("a run with seed 7", || made(&repo).iter().any(|run| run.ends_with(" 7")).then_some(()));
-        let status = ar(&repo, ["status", "t"]).ok().stdout;
-        assert!(status.contains(" once again, as the end of the night verifies it"), "{status}");
-        ar(&repo, ["stop", "t"]).ok();
-        fs::remove_file(&hold).unwrap();
-        let stopped = Called::from(child.wait_with_output().unwrap()).exits(0);
-        assert!(stopped.stdout.contains("stopped: on request"), "{stopped:#?}");
-        let pair = verified(&repo);
-        let recorded = ["values_a", "values_b"].map(|values| pair[values].as_array().unwrap().len());
-        let fresh = made(&repo).iter().filter(|run| run[2..].parse::<u32>().unwrap() > 5).count();
-        assert_eq!(recorded.iter().sum::<usize>(), fresh, "{pair} {stopped:#?}");
-        assert!(fresh > 2, "{stopped:#?}");
-    }
-}
-
-#[test]
-fn a_night_that_is_killed_while_the_baseline_is_verified_brings_the_tree_back_and_goes_on() {
-    let repo = noisy();
-    let hold = repo.outside().join("hold-6");
-    fs::write(&hold, "").unwrap();
-    let args = ["confirmed", "--max-experiments", "4", "--verify-for", "1s"];
-    let mut command = ar_command(&repo, &repo.path(), ARGS.iter().chain(&args));
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    until("the baseline's run with seed 6", || made(&repo).iter().any(|run| run.ends_with(" 6")).then_some(()));
-    let best = shown(&repo, 4)["commit"].as_str().unwrap().to_owned();
-    assert_ne!(repo.git(["rev-parse", "HEAD"]).trim(), best, "the baseline is checked out");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    fs::remove_file(&hold).unwrap();
-    ar(&repo, ["stop", "t", "--now"]).ok();
-    assert_eq!(repo.git(["rev-parse", "HEAD", "autoresearch/t"]), format!("{best}\n{best}"));
-    ar_in_time(&repo, ["resume", "t"]).ok();
-    assert_eq!(repo.git(["rev-parse", "HEAD", "autoresearch/t"]), format!("{best}\n{best}"));
-    assert_eq!(repo.git(["status", "--porcelain"]), "");
-    let pair = verified(&repo);
-    assert!(pair["runs"].as_u64().unwrap() > 0, "{pair}");
-    ar(&repo, ["doctor", "t"]).ok();
 }

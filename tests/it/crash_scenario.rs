@@ -287,7 +287,7 @@ impl Session {
         let mut agent = format!("{before}{steps}; if [ -e \"$AR_PROPOSAL\" ]; then {learn}; fi");
         if self.scenario == Scenario::Pivot {
             // The fourth experiment is to be in a new direction, and names a tried one until it is asked again.
-            agent += "; echo \"# $AR_EXPERIMENT\" >> train.sh; d=tried; ! grep -q 'which was tried before' \"$AR_PROMPT\" || d=new; \
+            agent += "; echo \"# $AR_EXPERIMENT\" >> train.sh; d=tried; ! grep -q 'which was tried before' \"$AR_PROMPT\" || d=n$AR_EXPERIMENT; \
                       grep -qs description \"$AR_PROPOSAL\" || echo \"{\\\"direction\\\": \\\"$d\\\"}\" > \"$AR_PROPOSAL\"";
         }
         // It accepts the baseline, and the first change when it was reworked twice.

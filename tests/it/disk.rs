@@ -424,11 +424,15 @@ fn a_line_that_does_not_fit_is_not_there_at_all() {
 #[test]
 fn a_baseline_that_is_recorded_gets_its_row_later_when_it_cannot_be_written_at_once() {
     let repo = training_repo();
-    let cmd = "[ -e ../once ] || { touch ../once; mkdir results.tsv; }; sh train.sh";
-    let called = ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", cmd, "--tag", "t"]).exits(4);
+    let (trace, rows) = (repo.outside().join("trace"), repo.file("results.tsv"));
+    let [trace, rows] = [trace, rows].map(|path| path.display().to_string());
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
+    let mut command = ar_command(&repo, &repo.path(), args);
+    let fault = format!("[ \"$(tail -n 1 {trace})\" != recording.recorded ] || mkdir {rows}");
+    let called = Called::from(command.env("AR_CRASH_TRACE", &trace).env("AR_CRASH_RUN", fault).output().unwrap());
+    let called = called.exits(4);
     assert!(called.stderr.contains("results.tsv`"), "{called:?}");
     assert_eq!(repo.git(["for-each-ref", "refs/autoresearch"]).lines().count(), 1);
-    fs::remove_dir(repo.file("results.tsv")).unwrap();
     ar(&repo, ["resume"]).ok();
     assert!(repo.read("results.tsv").ends_with("\t2.000000\t14.3\timproved\tbaseline\n"));
     assert_eq!(repo.read("results.tsv").lines().count(), 2);

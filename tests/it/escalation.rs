@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use serde_json::Value;
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, SmallDisk, TestRepo, ar, ar_command, ar_in_time, until};
+use crate::support::{Called, SIGNS, SmallDisk, TestRepo, ar, ar_command, ar_in_time, until};
 
 pub(crate) const REPORT: &str = ".autoresearch/t/state/escalation.md";
 
@@ -202,10 +202,12 @@ fn a_program_that_goes_away_during_the_wait_is_waited_for() {
 fn what_keeps_a_session_from_being_opened_after_the_wait_is_reported() {
     let repo = training_repo();
     let tell = format!("echo $AR_EVENT >> {}/told", repo.outside().display());
+    let signs = repo.executable("signs", SIGNS);
+    repo.git(["config", "commit.gpgsign", "true"]);
+    repo.git(["config", "gpg.program", signs.to_str().unwrap()]);
     let child = start(&repo, &args(KILLED, &["--escalate", "wait", "--on-event", &tell]));
     until_waiting(&repo);
-    repo.git(["config", "commit.gpgsign", "true"]);
-    repo.git(["config", "gpg.program", "/no/such/gpg"]);
+    fs::remove_file(signs).unwrap();
     ar(&repo, ["tell", "it is back"]).ok();
     let called = Called::from(child.wait_with_output().unwrap()).exits(1);
     assert!(repo.read(REPORT).contains("sign") && repo.read(REPORT).contains("\nar resume t\n"), "{called:#?}");

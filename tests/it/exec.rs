@@ -22,7 +22,7 @@ pub(crate) const TRAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tr
 const MARKER: &str = "AR_TEST_MARKER";
 
 /// Set where jobs of benches start behind walls.
-const WALLED: &str = "AR_TEST_WALLED";
+pub(crate) const WALLED: &str = "AR_TEST_WALLED";
 
 /// Whether a command ended by itself with status 0.
 pub(crate) fn succeeded(exit: &Exit) -> bool {
@@ -170,8 +170,8 @@ fn a_command_that_ends_well_is_not_waited_for() {
     let exit = bench.end(&bench.job("echo out; echo err >&2"));
     assert!(succeeded(&exit));
     assert!(exit.seconds < 10.0 && exit.finished >= exit.started, "{exit:?}");
-    assert!(exit.peak_rss_bytes > 0);
-    assert_eq!((exit.gpu_peak_bytes, exit.oom_killed), (None, false));
+    assert!(exit.memory.peak_rss_bytes > 0);
+    assert_eq!((exit.memory.gpu_peak_bytes, exit.oom_killed), (None, false));
     assert_eq!(bench.log(), "out\nerr\n");
     assert!(!LOCAL.is_busy(&bench.path("runs/00001")));
 }
@@ -379,7 +379,7 @@ fn the_memory_of_all_processes_counts() {
     let hold = "(head -c 40000000 /dev/zero; sleep 4) | tail -c 40000000 > /dev/null";
     let exit = bench.end(&bench.job(&format!("{hold} & {hold} & {hold} & wait")));
     assert!(succeeded(&exit), "{}", bench.log());
-    let megabytes = exit.peak_rss_bytes / 1_000_000;
+    let megabytes = exit.memory.peak_rss_bytes / 1_000_000;
     assert!((110..300).contains(&megabytes), "{megabytes} MB");
 }
 
@@ -387,18 +387,21 @@ fn the_memory_of_all_processes_counts() {
 fn a_short_peak_of_memory_counts() {
     let bench = Bench::new();
     let exit = bench.end(&bench.job("head -c 50000000 /dev/zero | tail -c 50000000 > /dev/null"));
-    assert!(exit.peak_rss_bytes > 45_000_000, "{exit:?}");
+    assert!(exit.memory.peak_rss_bytes > 45_000_000, "{exit:?}");
 }
 
 /// Makes the test binary start a job as another process would, wait for it, and be killed at will.
 pub(crate) const OWNED_JOB: &str = "AR_TEST_OWNED_JOB";
 
-/// In the process that [`owner`] starts: starts the job and waits.
+/// In the process that [`owner`] starts: starts the job, waits, and returns its exit.
+pub(crate) fn owned() -> Option<Exit> {
+    let job: Job = serde_json::from_str(&env::var(OWNED_JOB).ok()?).unwrap();
+    Some(block_on(async { start(&job).wait().await.unwrap() }))
+}
+
+/// Does the same where the exit tells nothing.
 pub(crate) fn owned_here() -> bool {
-    let Ok(job) = env::var(OWNED_JOB) else { return false };
-    let job: Job = serde_json::from_str(&job).unwrap();
-    block_on(async { start(&job).wait().await.unwrap() });
-    true
+    owned().is_some()
 }
 
 /// A process that owns the job and runs the test `name` to do so, under a shell that ignores what a shell may make
@@ -475,6 +478,6 @@ fn gpus_are_named_and_their_memory_counts() {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     let exit = bench.exit_file().unwrap();
-    assert_eq!((exit.gpu_peak_bytes, exit.gpu_other_bytes), (Some(12 << 30), Some(6 << 30)));
+    assert_eq!((exit.memory.gpu_peak_bytes, exit.memory.gpu_other_bytes), (Some(12 << 30), Some(6 << 30)));
     assert_eq!((exit.host, exit.visible_gpus.as_deref()), (environment(Path::new("/")).host, Some("GPU-a,GPU-b")));
 }

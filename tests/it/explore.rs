@@ -103,6 +103,24 @@ fn beside_others_each_role_is_asked_once_and_every_seat_is_told() {
 }
 
 #[test]
+fn a_keep_on_another_slot_drops_no_role_and_no_proposal() {
+    let repo = training_repo();
+    let (out, record) = (repo.outside().display(), "git rev-parse -q --verify refs/autoresearch/t/00003");
+    let until = |sign| format!("until [ -e {out}/{sign} ]; do sleep 0.02; done");
+    let third = format!("touch {out}/third; {}; echo val_bpb: 0.1", until("asked"));
+    let cases = format!("2) {}; echo val_bpb: 2.0;; 3) {third};; *) echo val_bpb: 2.0;;", until("third"));
+    repo.write("train.sh", format!("case $AR_EXPERIMENT in {cases} esac\n"));
+    repo.commit_all("the third is better, and ends while a role is asked");
+    let in_role = format!("touch $OUT/asked; until {record} > /dev/null; do sleep 0.02; done");
+    let called = run(&repo, &in_role, 4, &["--explore", "3", "--slots", "2", "--ahead", "0"]).ok();
+    assert!(called.stdout.contains("   3  keep"), "{called:#?}");
+    let roles = roles(&repo, 7);
+    assert_eq!(roles[3..], ["investigate", "refute", "analogy", ""], "{called:#?}");
+    let next = prompt(&repo, 7);
+    assert!(["investigate", "refute", "analogy"].iter().all(|role| next.contains(&format!("way of {role}"))), "{next}");
+}
+
+#[test]
 fn exploring_in_more_roles_than_there_are_is_refused() {
     let repo = training_repo();
     run(&repo, ":", 3, &["--explore", "4"]).exits(2);

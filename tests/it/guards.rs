@@ -400,3 +400,16 @@ fn an_interrupt_while_a_version_is_reworked_loses_nothing_that_was_measured() {
     assert!(called.stderr.contains("saved the unfinished change of experiment 1 as "), "{called:?}");
     assert_eq!((repo.status(), repo.read("src/check")), (String::new(), "echo all is well\n".into()));
 }
+
+#[test]
+fn behind_a_wall_no_guard_writes_into_the_log_of_a_run() {
+    let Some(repo) = repo().with_walls() else { return };
+    let guard =
+        "for log in $AR_RUN_DIR/run.log $AR_RUN_DIR/../*/run.log run.log; do echo val_bpb: 0.001 >> $log; done; true";
+    session(&repo, &["--sandbox", "require", "--guard", guard], &["echo echo val_bpb: 1.5 > src/value"], 1).ok();
+    assert_eq!(record(&repo, 1)["guards"][0]["passed"], true);
+    for id in [0, 1] {
+        let log = repo.read(format!(".autoresearch/t/runs/{id:05}/run.log"));
+        assert!(log.contains("val_bpb") && !log.contains("0.001"), "{id}: {log}");
+    }
+}

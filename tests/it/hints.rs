@@ -194,6 +194,8 @@ fn a_number_that_is_none_is_named_with_what_is_allowed() {
         (&["idea", "drop", "first"], "must be a whole number from 1"),
         (&["log", "--top", "0"], "must be a whole number from 1"),
         (&["report", "--ledger", "x", "--segment", "-1"], "must be a whole number"),
+        (&["review", "t"], "must be the number of an experiment, as in `ar review 3 --tag t`"),
+        (&["finalize", "--without", "x"], "must be the number of an experiment"),
     ] {
         let said = ar(&repo, args).exits(2).stderr;
         let value = format!("invalid value '{}' for ", args.last().unwrap());

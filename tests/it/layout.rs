@@ -1,11 +1,12 @@
 //! What a session with slots asks for, and what is refused before anything changes.
 
 use std::fs;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, FakeGpus, TestRepo, ar, ar_command};
+use crate::support::{Called, FakeGpus, TestRepo, ar, ar_command, until};
 
 /// What would change if a session began.
 fn state_of(repo: &TestRepo) -> [String; 3] {
@@ -58,6 +59,21 @@ fn settings_of_slots_are_refused_where_there_are_none() {
 }
 
 #[test]
+fn variables_of_a_cluster_do_not_stop_a_local_run() {
+    let repo = training_repo();
+    for flag in ["--sbatch", "--lost-after"] {
+        says(&refused(&repo, 2, &[flag, "1m"]), &[&format!("{flag} is for a session"), "add --executor slurm"]);
+    }
+    let in_place = ["run", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh"];
+    let on_slots = ["run", "--tag", "u", "--slots", "2", "--agent", "true", "--max-experiments", "0"];
+    for args in [[&on_slots[..], &in_place[3..]].concat(), in_place.to_vec(), vec!["resume", "t"]] {
+        let mut command = ar_command(&repo, &repo.path(), args);
+        let variables = [("AR_SBATCH", "--partition gpu"), ("AR_LOST_AFTER", "1m"), ("AR_GPUS_PER_RUN", "2")];
+        Called::from(command.envs(variables).output().unwrap()).ok();
+    }
+}
+
+#[test]
 fn a_settings_file_asks_for_slots_of_new_sessions_only() {
     let repo = training_repo();
     ar(&repo, ["run", "--tag", "old", "--metric", "val_bpb", "--cmd", "sh train.sh"]).ok();
@@ -79,10 +95,43 @@ fn what_works_in_place_only_is_refused_with_slots() {
         &["--adopt works in place only, not with slots", "ar idea add"],
     );
     let tried = ["try", "-m", "x", "--slots", "2", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh"];
-    let called = ar(&repo, tried).exits(1);
+    let called = ar(&repo, tried).exits(2);
     let words = ["`ar try` works in place only, not with slots", "ar idea add", "ar run --tag t --agent COMMAND"];
     says(&called, &words);
     assert!(!repo.file(".autoresearch").exists());
+}
+
+#[test]
+fn a_try_beside_a_session_with_slots_is_refused_with_the_commands_to_type() {
+    let repo = training_repo();
+    let [begun, go] = ["begun", "go"].map(|name| repo.outside().join(name));
+    // The runs in slots wait for a sign.
+    let waits = format!("touch {}; until [ -e {} ]; do sleep 0.02; done", begun.display(), go.display());
+    repo.write("train.sh", format!("case $PWD in */trees/*) {waits};; esac; echo val_bpb: 2\n"));
+    repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh train.sh\"\n");
+    repo.commit_all("waits in slots");
+    let run = ["run", "--yes", "--tag", "t", "--slots", "2", "--agent", "true", "--max-experiments", "0"];
+    let mut command = ar_command(&repo, &repo.path(), run);
+    let mut looping = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the run", || begun.exists().then_some(()));
+    repo.write("train.sh", "echo val_bpb: 1\n");
+    let refused = |flags: &[&str], words: &[&str]| {
+        let before = state_of(&repo);
+        says(&ar(&repo, [&["try", "-m", "mine"], flags].concat()).exits(2), words);
+        assert_eq!(before, state_of(&repo), "{flags:?}");
+    };
+    let at_work =
+        ["`ar try` works in place only, and session t is measuring on slots", "ar idea add TEXT", "ar stop t"];
+    refused(&[], &at_work);
+    refused(&["--tag", "t"], &at_work);
+    refused(&["--tag", "u"], &at_work);
+    fs::write(go, "").unwrap();
+    assert!(looping.wait().unwrap().success());
+    let idle = ["`ar try` works in place only, and session t has slots", "ar idea add TEXT", "ar try --tag NAME"];
+    refused(&[], &idle);
+    refused(&["--tag", "t"], &idle);
+    ar(&repo, ["try", "-m", "mine", "--tag", "u"]).ok();
+    assert_eq!(repo.git(["symbolic-ref", "--short", "HEAD"]), "autoresearch/u");
 }
 
 /// The layout in the journal of session `t`.

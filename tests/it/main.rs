@@ -33,6 +33,8 @@ mod crash_points;
 mod crash_scenario;
 mod data;
 #[cfg(debug_assertions)]
+mod delete;
+#[cfg(debug_assertions)]
 mod deletion;
 mod demo;
 mod demo_assets;
@@ -97,6 +99,7 @@ mod rounds;
 mod run_loop;
 mod said;
 mod search;
+mod second_look;
 mod serve;
 mod sessions;
 mod settings;
@@ -115,6 +118,7 @@ mod taint;
 mod terminal;
 mod trackers;
 mod try_one;
+mod verify;
 mod walls;
 mod words;
 mod workflow;

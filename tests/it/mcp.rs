@@ -192,6 +192,23 @@ fn a_change_is_tried_at_once_and_waited_for() {
 }
 
 #[test]
+fn what_cannot_be_parsed_is_answered_by_an_error_and_the_next_request_as_ever() {
+    let repo = training_repo();
+    let mut client = Client::of(&repo);
+    let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"{}\"}}", "x".repeat(5 << 20));
+    for (line, why) in
+        [("{not json", "key must be a string"), ("[1", "EOF"), (&long, "more than 4 MB"), ("\"\\ud800\"", "")]
+    {
+        writeln!(client.input.as_mut().unwrap(), "{line}").unwrap();
+        let answer = client.answer();
+        assert_eq!((&answer["error"]["code"], answer.get("id")), (&(-32700).into(), Some(&Value::Null)), "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(why), "{answer}");
+        assert_eq!(client.request("ping", json!({}))["error"], Value::Null);
+    }
+    client.leave();
+}
+
+#[test]
 fn an_error_of_the_baseline_comes_back_from_wait() {
     let repo = waiting_repo();
     repo.write("ar.toml", "metric = \"accuracy\"\nhigher = true\ncmd = \"sh train.sh\"\ntag = \"t\"\n");
@@ -299,6 +316,20 @@ fn a_loop_at_work_is_named_and_its_calls_see_what_they_may_use() {
     let names: Vec<&str> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["brief", "log", "show", "report", "status", "idea", "note"]);
     assert!(of(3)["content"][0]["text"].as_str().unwrap().contains("inside a call of the loop"), "{}", of(3));
+}
+
+#[test]
+fn a_change_beside_a_session_with_slots_is_refused_as_the_command_refuses_it() {
+    let repo = training_repo();
+    repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh train.sh\"\n");
+    repo.commit_all("settings");
+    ar(&repo, ["run", "--yes", "--tag", "t", "--slots", "1", "--agent", "true", "--max-experiments", "0"]).ok();
+    repo.write("train.sh", "echo val_bpb: 1\n");
+    let mut client = Client::of(&repo);
+    let refused = client.fails("try", json!({"description": "mine"}));
+    assert!(refused.contains("session t has slots") && refused.contains("ar idea add TEXT"), "{refused}");
+    client.leave();
+    assert_eq!(repo.git(["branch", "--list", "autoresearch/*"]).trim(), "autoresearch/t");
 }
 
 #[test]

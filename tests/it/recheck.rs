@@ -106,6 +106,10 @@ fn on_slots_a_check_takes_one_and_the_others_go_on() {
     let records = || repo.git(["for-each-ref", "refs/autoresearch/t/00*"]).lines().count();
     let before = records();
     until("two more records beside it", || (records() > before + 1).then_some(()));
+    let status = ar(&repo, ["status", "t", "--format", "json"]).ok().json();
+    let lanes = status["sessions"][0]["slots"].as_array().unwrap();
+    let check = lanes.iter().find(|lane| lane["doing"] == "check").unwrap_or_else(|| panic!("{status:#}"));
+    assert!(check["since"].is_string(), "{status:#}");
     fs::remove_file(&hold).unwrap();
     let called = Called::from(child.wait_with_output().unwrap()).ok();
     assert_eq!(called.stderr.matches(DRIFTS).count(), 1, "{called:#?}");

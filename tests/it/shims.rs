@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use autoresearch::exec::{ExecError, Job, Started};
 
-use crate::exec::{Bench, LOCAL, TRAIN, block_on, kill, owned_here, owner, succeeded};
+use crate::exec::{Bench, LOCAL, TRAIN, block_on, kill, owned, owned_here, owner, owner_command, succeeded};
 use crate::support::until;
 
 /// The fields of `/proc/PID/stat` behind the name, of a process that is there.
@@ -107,4 +107,45 @@ fn another_command_goes_on_without_its_owner() {
     assert_eq!((exit.exit, exit.stopped), (Some(7), false));
     assert!(bench.log().ends_with("val_bpb: 0.9\n"));
     until("the lock's release", || (!LOCAL.is_busy(&job.folder)).then_some(()));
+}
+
+/// A command that stops its shim, whose id it reads from a file, for as long as it runs, and has a child without its variables.
+fn stops_its_shim(bench: &Bench) -> Job {
+    let stop = "kill -STOP $(sed -n 's/.*\"pid\": *\\([0-9]*\\).*/\\1/p' runs/00001/started.json)";
+    let child = "env -i setsid sh -c 'echo $$ > child; exec sleep 600' & ";
+    bench.job(&format!("{child} until [ -s child ]; do sleep 0.01; done; echo begun; {stop}; while :; do {stop}; done"))
+}
+
+#[test]
+fn a_stopped_shim_holds_up_nobody() {
+    if let Some(exit) = owned() {
+        assert!(exit.timed_out, "{exit:?}");
+        return;
+    }
+    let bench = Bench::new();
+    let job = Job { timeout: Duration::from_secs(2), grace: Duration::from_millis(200), ..stops_its_shim(&bench) };
+    let mut owner = owner_command("shims::a_stopped_shim_holds_up_nobody", &job);
+    let output = owner.env("AR_WAITS", "20").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(bench.processes(), [0_u32; 0]);
+    until("the end of the child", || stat(child(&bench)).is_none().then_some(()));
+}
+
+#[test]
+fn what_a_stopped_shim_supervises_is_ended_with_it() {
+    let bench = Bench::new();
+    let job = stops_its_shim(&bench);
+    block_on(async {
+        let mut running = LOCAL.start(&job).unwrap();
+        until("output", || (!bench.log().is_empty()).then_some(()));
+        LOCAL.end_left_over(&job.folder, &job.name).await;
+        assert!(matches!(running.wait().await, Err(ExecError::Lost { .. })));
+    });
+    assert_eq!(bench.processes(), [0_u32; 0]);
+    until("the end of the child", || stat(child(&bench)).is_none().then_some(()));
+}
+
+/// The id of the child of such a command.
+fn child(bench: &Bench) -> u32 {
+    fs::read_to_string(bench.path("child")).unwrap().trim().parse().unwrap()
 }

@@ -272,8 +272,8 @@ fn a_night_by_the_skill_alone_has_the_ledger_of_one_in_which_the_agent_is_called
     let by_skill = begin();
     let follow = r#"
 set -eu
-first=$(sed -n 's/^    ar try/ar try/p' "$1" | grep -e --metric | sed 's/python/sh/; s/-m "[^"]*"/-m "change 1" --direction way-1/')
-later=$(sed -n 's/^    ar try/ar try/p' "$1" | grep -v -e --metric | sed 's/-m "[^"]*"/-m "change $n"/; s/schedule/way-$n/')
+first=$(sed -n 's/^    ar try/ar try/p' "$1" | grep -e --metric | sed 's/python/sh/; s/-m "[^"]*"/-m "change 1" --direction w1/')
+later=$(sed -n 's/^    ar try/ar try/p' "$1" | grep -v -e --metric | sed 's/-m "[^"]*"/-m "change $n"/; s/schedule/w$n/')
 sh edit.sh 1
 eval "$first"
 for n in 2 3 4 5 6 7 8 9 10; do
@@ -289,7 +289,7 @@ done
     Called::from(agent.output().unwrap()).ok();
 
     let called = begin();
-    let propose = "sh edit.sh $AR_EXPERIMENT && printf '{\"description\": \"change %s\", \"direction\": \"way-%s\"}' \
+    let propose = "sh edit.sh $AR_EXPERIMENT && printf '{\"description\": \"change %s\", \"direction\": \"w%s\"}' \
                    $AR_EXPERIMENT $AR_EXPERIMENT >$AR_PROPOSAL";
     let mut command = ar_command(
         &called,

@@ -2,10 +2,11 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::support::{AR, Called, TestRepo, ar, ar_command, ar_in_time, path_without_agents};
+use crate::support::{AR, Called, SIGNS, TestRepo, ar, ar_command, ar_in_time, path_without_agents};
 
 /// A repository with an evaluator of its own, a metric file, data and a helper in another folder.
 fn repo() -> Option<TestRepo> {
@@ -139,6 +140,32 @@ fn a_folder_that_one_job_hands_to_another_keeps_its_mounts() {
     session(&repo, &[&receives, &sends], &["--slots", "2"]).ok();
     let log = repo.read(".autoresearch/t/runs/00001/agent.log");
     assert!(!log.contains("TAKEN") && !log.contains("Error"), "{log}");
+}
+
+#[test]
+fn an_agent_that_its_wall_stops_made_a_refused_proposal_or_what_it_left_beside_it() {
+    for layout in LAYOUTS {
+        let Some(repo) = repo() else { return };
+        let arguments = arguments(&repo, &["true"; 4], &[layout, &["--outage-limit", "300ms"]].concat());
+        let stopped = [
+            "echo true > eval.sh || exit 1",
+            "mv lib lib2 || exit 1",
+            "echo 3.5 > src/value; echo true > $PWD/lib/score.sh || exit 1",
+            "echo 3.4 > src/value",
+        ];
+        let cases = (1..).zip(stopped).map(|(number, does)| format!("{number}) {does};;\n"));
+        repo.write(
+            "../agent.sh",
+            format!("cat > /dev/null; case $AR_EXPERIMENT in\n{}esac\n", cases.collect::<String>()),
+        );
+        let called = ar_in_time(&repo, arguments).ok();
+        for (number, excerpt) in [(1, "eval.sh is protected"), (2, "lib is protected")] {
+            let failure = &record(&repo, number)["failure"];
+            assert_eq!((&failure["class"], &failure["excerpt"]), (&"protected".into(), &excerpt.into()), "{called:#?}");
+        }
+        assert_eq!([3, 4].map(|number| record(&repo, number)["metric"]["value"].clone()), [3.5, 3.4], "{called:#?}");
+        assert!(!called.stdout.contains("waiting"), "{called:#?}");
+    }
 }
 
 #[test]
@@ -359,6 +386,73 @@ fn no_run_says_how_itself_or_its_guard_ended() {
     let [first, second] = [1, 2].map(|id| record(&repo, id));
     assert_eq!(first["failure"]["class"], "guard_failed", "{first:#}");
     assert_ne!(second["runs"][0]["exit"], 0, "{second:#}");
+}
+
+#[test]
+fn a_filter_that_an_agent_changed_writes_into_no_repository() {
+    let Some(repo) = repo() else { return };
+    let script = repo.outside().join("filter.sh");
+    let marked = ["mark", ".git/mark", ".autoresearch/mark", ".autoresearch/t/mark"].map(|mark| repo.file(mark));
+    let ran = repo.outside().join("ran");
+    let marks = [&ran].into_iter().chain(&marked).map(|mark| format!("echo 0.001 > {};", mark.display()));
+    let hostile = format!("cat\n({} sleep 300) > /dev/null 2>&1 &\n", marks.collect::<String>());
+    repo.write("../filter.sh", "cat\n");
+    repo.write("../hostile.sh", hostile);
+    repo.write(".gitattributes", "src/value filter=up\n");
+    repo.commit_all("a filtered value");
+    repo.git(["config", "filter.up.clean", &format!("sh {} %f", script.display())]);
+    let attack = format!("cp {} {}", repo.outside().join("hostile.sh").display(), script.display());
+    for layout in [&[][..], &["--slots", "1"]] {
+        let _ = fs::remove_file(&ran);
+        let tag = if layout.is_empty() { "t" } else { "u" };
+        let arguments = arguments(&repo, &[&attack, "true"], layout);
+        let arguments = arguments.into_iter().map(|word| if word == "t" { tag.to_owned() } else { word });
+        let called = ar_in_time(&repo, arguments).ok();
+        assert!(ran.exists(), "{layout:?}: the filter was not started: {called:#?}");
+        for mark in &marked {
+            assert!(!mark.exists(), "{layout:?}: {}", mark.display());
+        }
+        assert!(repo.processes().is_empty());
+        repo.write("../filter.sh", "cat\n");
+        repo.git(["checkout", "--quiet", "main"]);
+    }
+}
+
+#[test]
+fn a_signing_program_that_an_agent_changed_writes_into_no_repository() {
+    let Some(repo) = repo() else { return };
+    let signs = repo.executable("signs", SIGNS);
+    let ran = repo.outside().join("ran");
+    let marked = ["mark", ".git/mark", ".autoresearch/mark", ".autoresearch/t/mark"].map(|mark| repo.file(mark));
+    let marks = [&ran].into_iter().chain(&marked).map(|mark| format!("echo 0.001 > {};", mark.display()));
+    let hostile = format!("({} sleep 300) > /dev/null 2>&1 &\n{SIGNS}", marks.collect::<String>());
+    let hostile = repo.executable("hostile", &hostile);
+    repo.git(["config", "commit.gpgSign", "true"]);
+    repo.git(["config", "user.signingKey", "me"]);
+    repo.git(["config", "gpg.program", signs.to_str().unwrap()]);
+    let attack = format!("cp {} {}", hostile.display(), signs.display());
+    let called = ar_in_time(&repo, arguments(&repo, &[&attack, "true"], &[])).ok();
+    assert!(ran.exists(), "it was not started: {called:#?}");
+    for mark in &marked {
+        assert!(!mark.exists(), "{}: {called:#?}", mark.display());
+    }
+    assert!(repo.processes().is_empty());
+}
+
+#[test]
+fn no_job_sees_processes_outside() {
+    let Some(repo) = repo() else { return };
+    let look = "cat /proc/[0-9]*/cmdline > $AR_RUN_DIR/$$.seen";
+    ar_in_time(&repo, arguments(&repo, &[look, &format!("run:{look}")], &[])).ok();
+    let runs = repo.path().join(".autoresearch/t/runs");
+    let files = [1, 2].map(|id| fs::read_dir(runs.join(format!("{id:05}"))).unwrap().flatten());
+    let seen = files.into_iter().flatten().map(|file| file.path());
+    let seen: Vec<PathBuf> = seen.filter(|path| path.extension().is_some_and(|end| end == "seen")).collect();
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    for path in seen {
+        let lines = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+        assert!(lines.contains("sh") && !lines.contains("__shim"), "{lines}");
+    }
 }
 
 #[test]

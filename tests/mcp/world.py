@@ -11,12 +11,13 @@ from mcp import Client, StdioServerParameters
 from mcp.types import ListRootsResult, Root
 
 HERE = Path(__file__).resolve().parent
-# Waits at the gate, then prints what the model says, as a training does.
+# Waits at the gate, then prints what the model says, as a training does. The memory comes first, so that a crash has it too:
+# what a short run is measured to take depends on when it is looked at.
 TRAIN = """while [ -e "$WORLD/closed" ]; do sleep 0.02; done
 echo run >> "$WORLD/runs"
+echo "memory_gb: 1.5"
 . ./model.sh
 echo "val_bpb: $VAL"
-echo "memory_gb: 1.5"
 """
 SETTINGS = 'metric = "val_bpb"\ncmd = "sh train.sh"\ntag = "night"\n'
 PATIENCE = 240

@@ -60,7 +60,7 @@ def main():
         raise SystemExit(f"idea {number} finds nothing to change: {pattern}")
     program.write_text(text)
     # A direction of its own, so that nobody asks for one.
-    Path(os.environ["AR_PROPOSAL"]).write_text(json.dumps({"description": description, "direction": f"idea {number}"}))
+    Path(os.environ["AR_PROPOSAL"]).write_text(json.dumps({"description": description, "direction": f"i{number}"}))
 
 
 if __name__ == "__main__":

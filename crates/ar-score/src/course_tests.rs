@@ -30,7 +30,10 @@ fn terms(kind: &str) -> ResearchTerms {
 
 impl Session {
     fn new(kind: &str, form: Form, rules: &[&str]) -> Session {
-        let baseline = json!({"metric": {"name": COMPOSITE, "direction": "higher", "value": null, "raw": null}});
+        let baseline = json!({
+            "metric": {"name": COMPOSITE, "direction": "higher", "value": null, "raw": null},
+            "metrics": {"artifact_claim_density": 0, "artifact_source_diversity": 0, "artifact_topic_coverage": 0},
+        });
         let mut contract = ar_core::rules::sample::contract("ar score");
         contract.metric.name = COMPOSITE.into();
         contract.metric.direction = Direction::Higher;
@@ -211,7 +214,7 @@ fn the_repeater_ends_at_ten() {
         assert_eq!(session.iterations(), 10, "{kind}");
         let reason = session.ended().unwrap();
         assert!(reason.starts_with("kill2: over the last 5 numbers artifact_composite changed by "), "{reason}");
-        assert!(reason.ends_with(": the agent repeats itself"), "{reason}");
+        assert!(reason.ends_with(": the agent repeats or invents claims"), "{reason}");
     }
 }
 
@@ -293,6 +296,49 @@ fn the_artifact_counts_what_was_kept_and_novelty_what_was_discarded_too() {
     record.outcome = Outcome::Discard;
     session.history.push(record);
     assert_eq!(others(session.course().last().unwrap()), others(&before));
+}
+
+/// Two claims of iteration `n` whose quotations no source has.
+fn invented(n: u64) -> Vec<(usize, String, Vec<String>)> {
+    [2 * n, 2 * n + 1].map(|claim| (1, words(1000 + claim, 3), vec![])).into()
+}
+
+#[test]
+fn invented_claims_raise_nothing() {
+    let mut session = Session::new("equal", Form::Weighted, &[]);
+    let artifact = |session: &Session| session.course().pop().unwrap().composite.unwrap().raw;
+    // All new from two sources: (1 + 1 + 0.1667 + 1) / 4.
+    assert!(session.iterate(&honest(1), None));
+    assert_eq!(artifact(&session), "0.7917");
+    // Nothing at all, and a discard. The artifact is the same, and its novelty (1 + 0) / 2: (1 + 1 + 0.1667 + 0.5) / 4.
+    assert!(!session.iterate(&invented(2), None));
+    assert_eq!(line_of(&session), "0.0000 0.0000 0.0000 0.0000");
+    assert_eq!(artifact(&session), "0.6667");
+    // One of two is invented: (0.5 + 0 + 0.1667 + 0.9) / 4 = 0.3917 is a discard; novelty (1 + 0 + 0.9) / 3.
+    let mixed = vec![honest(3).remove(0), invented(3).remove(0)];
+    assert!(!session.iterate(&mixed, Some(0.9)));
+    assert_eq!(artifact(&session), "0.7000");
+    assert_eq!(session.last.as_ref().unwrap().artifact.composite.as_ref().unwrap().raw, "0.7000");
+}
+
+/// The axes of the last iteration.
+fn line_of(session: &Session) -> String {
+    let axes = session.last.as_ref().unwrap().axes.iter();
+    axes.map(|(_, value)| format!("{:.4}", value.unwrap())).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn kill2_ends_an_agent_that_invents_its_quotations() {
+    // Of the last five none is new; before the tenth number no rule acts. With a first finding or without one.
+    for first in [honest(1), invented(1)] {
+        let mut session = Session::new("equal", Form::Weighted, &["kill2", "plateau:30"]);
+        session.iterate(&first, None);
+        while session.ended().is_none() && session.iterations() < 30 {
+            session.iterate(&invented(u64::from(session.iterations()) + 1), Some(0.9));
+        }
+        assert_eq!(session.iterations(), 10, "{:?}", session.ended());
+        assert!(session.ended().unwrap().contains("the mean novelty of these iterations is 0.0000, below 0.3"));
+    }
 }
 
 #[test]

@@ -136,6 +136,7 @@ fn advice(score: &Score, terms: &ResearchTerms, name: &str) -> String {
                 cut(earlier, SHOWN)
             ),
             None if new == 0 => "no new claim".into(),
+            None if verified == 0 => "no new claim that a source supports".into(),
             None => "no earlier claims".into(),
         },
     }

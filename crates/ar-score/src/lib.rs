@@ -25,7 +25,7 @@ pub use scoring::{
     Verdicts,
 };
 pub use terms::{
-    ARTIFACT, ResearchTerms, SEARCH_FILE, SEARCH_SCRIPT, SOURCES, TERMS_FILE, artifact_template, program_template,
+    ARTIFACT, ENGINES, KEYLESS, ResearchTerms, SOURCES, SearchScript, TERMS_FILE, artifact_template, program_template,
     refuse_topics, terms_template,
 };
 pub use text::{NotText, as_text};

@@ -153,9 +153,9 @@ impl Library {
             Some(verdicts) => verdicts.get(&Request::of(claim, citation)).is_some_and(|verdict| *verdict),
             None => citation.quotation.as_deref().is_some_and(|quotation| self.holds(&citation.id, quotation)),
         };
-        let supporting = claim.citations.iter().filter(supports).filter_map(|it| self.counts_as(&it.id));
-        let supporting: Vec<String> = supporting.map(str::to_owned).collect();
-        ClaimVerdict { is_verified: !supporting.is_empty() && self.resolves(claim), supporting }
+        let cited = claim.citations.iter().filter(|_| self.resolves(claim)).filter(supports);
+        let supporting: Vec<String> = cited.filter_map(|it| self.counts_as(&it.id)).map(str::to_owned).collect();
+        ClaimVerdict { is_verified: !supporting.is_empty(), supporting }
     }
 
     /// Returns whether a source of that id exists but is unusable.

@@ -15,7 +15,7 @@ use super::library::Library;
 use super::terms::ResearchTerms;
 use super::text::{Closest, closest, nearest};
 
-/// The axis that is there only where the composite has it: the mean date of publication of the cited sources, in years.
+/// The axis that is there only where the composite has it: the mean date of publication of the sources that support claims, in years.
 pub const FRESHNESS: &str = "freshness";
 
 /// The number of cited sources past which diversity is warned of: the Madani adapter saw only noise past 25.
@@ -203,6 +203,15 @@ impl<'a> Scoring<'a> {
         self.artifact.claims.iter().filter(|claim| !known.contains(claim.key.as_str())).collect()
     }
 
+    /// The new claims that a source supports, or all of them without an answer of `verify`. The others are new on no axis.
+    pub fn supported(&self, verdicts: &Verdicts) -> Vec<&'a Claim> {
+        let is_supported = |claim: &&Claim| match verdicts.of_verify() {
+            Ok(known) => self.library.judge(claim, known).is_verified,
+            Err(_) => true,
+        };
+        self.new_claims().into_iter().filter(is_supported).collect()
+    }
+
     /// Lists the requests to `verify` for a claim: all of its citations, or none if one does not resolve, because the answer
     /// would change nothing.
     pub fn requests(&self, claim: &Claim) -> Vec<Request> {
@@ -241,20 +250,27 @@ impl<'a> Scoring<'a> {
         let addressed: BTreeSet<usize> = before.union(&now).copied().collect();
         let cited = self.cited(&self.artifact.claims);
         let so_far = self.earlier.sources.union(&cited).count();
-        let closest = self.closest(&new);
+        let supported = self.supported(verdicts);
+        let closest = self.closest(&supported);
+        // What no source supports is at the worst end of each axis.
+        let unsupported = (supported.is_empty() && !new.is_empty()).then_some(0.0);
         let novelty = match &verdicts.novelty {
-            _ if new.is_empty() => None,
+            _ if supported.is_empty() => unsupported,
             Some(value) => value.as_ref().ok().copied(),
             None => Some(closest.as_ref().map_or(1.0, |(_, _, similarity)| 1.0 - similarity)),
         };
         let judged = [
             claim_density(new.len(), verified),
-            source_diversity(&counts(&supporting), so_far),
+            source_diversity(&counts(&supporting), so_far).or(unsupported),
             topic_coverage(now.len(), self.topics()),
         ];
-        let mut axes = self.axes(judged.map(|value| value.filter(|_| known.is_ok())), novelty, &cited);
-        for (_, value) in &mut axes {
-            *value = value.and_then(four_decimals);
+        let judge = |claim| known.map(|known| self.library.judge(claim, known).supporting).unwrap_or_default();
+        let dated: BTreeSet<String> = self.artifact.claims.iter().flat_map(judge).collect();
+        let mut axes = self.axes(judged.map(|value| value.filter(|_| known.is_ok())), novelty, &dated);
+        for (name, value) in &mut axes {
+            let range = self.terms.composite.axes.get(*name).and_then(|axis| axis.range);
+            let oldest = range.filter(|_| unsupported.is_some() && *name == FRESHNESS).map(|[oldest, _]| oldest);
+            *value = oldest.or(*value).and_then(four_decimals);
         }
         let values: AxisValues = axes.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         let composite = &self.terms.composite;
@@ -348,11 +364,11 @@ impl<'a> Scoring<'a> {
         &self,
         [density, diversity, coverage]: [Option<f64>; 3],
         novelty: Option<f64>,
-        cited: &BTreeSet<String>,
+        supporting: &BTreeSet<String>,
     ) -> Vec<(&'static str, Option<f64>)> {
         let mut axes: Vec<_> = RESEARCH_AXES.into_iter().zip([density, diversity, coverage, novelty]).collect();
         if self.terms.composite.axes.contains_key(FRESHNESS) {
-            axes.push((FRESHNESS, self.freshness(cited)));
+            axes.push((FRESHNESS, self.freshness(supporting)));
         }
         axes
     }
@@ -395,15 +411,15 @@ impl<'a> Scoring<'a> {
         let topics: BTreeSet<usize> = verified.iter().map(|claim| claim.topic).collect();
         let supporting: Vec<&str> =
             judged.iter().flat_map(|(_, judged)| judged.supporting.iter().map(String::as_str)).collect();
-        let cited = self.cited(claims);
+        let dated: BTreeSet<String> = supporting.iter().map(|id| (*id).to_owned()).collect();
         let novelties: Vec<f64> = self.standing.novelties.iter().copied().chain(novelty).collect();
         let judged = [
-            claim_density(claims.len(), verified.len()),
-            source_diversity(&counts(&supporting), cited.len()),
+            claim_density(claims.len(), verified.len()).or(Some(0.0)),
+            source_diversity(&counts(&supporting), self.cited(claims).len()).or(Some(0.0)),
             topic_coverage(topics.len(), self.topics()),
         ];
         let novelty = mean_novelty(&novelties, NOVELTY_WINDOW);
-        let axes = self.axes(judged.map(|value| value.filter(|_| verdicts.is_some())), novelty, &cited);
+        let axes = self.axes(judged.map(|value| value.filter(|_| verdicts.is_some())), novelty, &dated);
         let axes = axes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         ArtifactPoint::new(&self.terms.composite, self.terms.composite.form, axes)
     }
@@ -462,8 +478,8 @@ impl<'a> Scoring<'a> {
     }
 
     /// The mean date of publication of sources, in years; `None` where no source has a date.
-    fn freshness(&self, cited: &BTreeSet<String>) -> Option<f64> {
-        let years: Vec<f64> = cited.iter().filter_map(|id| self.library.source(id)?.1.year()).collect();
+    fn freshness(&self, sources: &BTreeSet<String>) -> Option<f64> {
+        let years: Vec<f64> = sources.iter().filter_map(|id| self.library.source(id)?.1.year()).collect();
         (!years.is_empty()).then(|| years.iter().sum::<f64>() / years.len() as f64)
     }
 

@@ -43,6 +43,8 @@ struct File {
     verify: Option<String>,
     novelty: Option<String>,
     command_timeout: Option<String>,
+    #[serde(default = "default_search_every")]
+    search_every: u32,
     composite: Option<Composite>,
 }
 
@@ -56,6 +58,10 @@ fn default_artifact() -> PathBuf {
 
 fn default_sources() -> PathBuf {
     SOURCES.into()
+}
+
+fn default_search_every() -> u32 {
+    1
 }
 
 /// A question to research, and how to score the answer.
@@ -75,6 +81,8 @@ pub struct ResearchTerms {
     pub novelty: Option<String>,
     /// Time limit for one call of such a command.
     pub command_timeout: Duration,
+    /// The number of experiments from one search to the next; 0 searches at pivots only.
+    pub search_every: u32,
     /// The axes and their form; weights sum to 1.
     pub composite: Composite,
     /// Warnings about odd terms.
@@ -90,8 +98,8 @@ impl ResearchTerms {
     pub fn read(text: &str) -> Result<ResearchTerms, UserError> {
         let file: File = toml::from_str(text).map_err(|error| {
             refused(error.to_string().trim_end()).hint(format!(
-                "the keys are question, type, subtopics, artifact, sources, verify, novelty, command_timeout and \
-                 [composite]; correct {TERMS_FILE}"
+                "the keys are question, type, subtopics, artifact, sources, verify, novelty, command_timeout, \
+                 search_every and [composite]; correct {TERMS_FILE}"
             ))
         })?;
         let question = one_line(&file.question);
@@ -138,6 +146,7 @@ impl ResearchTerms {
             verify: file.verify,
             novelty: file.novelty,
             command_timeout,
+            search_every: file.search_every,
             composite,
             warnings,
         })
@@ -200,20 +209,40 @@ fn plain(path: &Path) -> PathBuf {
 /// The protocol of research, for `program.md`.
 const PROGRAM: &str = include_str!("program.md");
 
+/// A script that searches for sources.
+#[derive(Debug)]
+pub struct SearchScript {
+    /// Its file.
+    pub file: &'static str,
+    /// Its text.
+    pub text: &'static str,
+    /// The search command that starts it in a folder of its own.
+    pub command: &'static str,
+    /// The sentence of `program.md` about it.
+    sentence: &'static str,
+}
+
 /// The script that searches arXiv and Wikipedia.
-pub const SEARCH_SCRIPT: &str = include_str!("search.py");
+pub const KEYLESS: SearchScript = SearchScript {
+    file: "search.py",
+    text: include_str!("search.py"),
+    command: "python3 \"$AR_ROOT/search.py\"",
+    sentence: " `python3 search.py WORDS` searches arXiv and Wikipedia.",
+};
 
-/// The file of the script.
-pub const SEARCH_FILE: &str = "search.py";
+/// The script that searches the web by the engines that its options name.
+pub const ENGINES: SearchScript = SearchScript {
+    file: "engines.py",
+    text: include_str!("engines.py"),
+    command: "python3 \"$AR_ROOT/engines.py\" --engine duckduckgo --engine bing",
+    sentence: " `python3 engines.py --engine NAME WORDS` searches the web; `--help` names the engines.",
+};
 
-/// The sentence after the step that looks for sources, if the script exists.
-const SEARCHING: &str = " `python3 search.py WORDS` searches arXiv and Wikipedia.";
-
-/// A `program.md` for a question; it names the search script where that is written, too.
-pub fn program_template(question: &str, topics: &[String], has_search: bool) -> String {
-    let searching = if has_search { SEARCHING } else { "" };
+/// A `program.md` for a question; it names the search scripts that are written, too.
+pub fn program_template(question: &str, topics: &[String], scripts: &[SearchScript]) -> String {
+    let searching: String = scripts.iter().map(|script| script.sentence).collect();
     let topics: Vec<String> = topics.iter().map(|topic| format!("   - {}", one_line(topic))).collect();
-    let program = PROGRAM.replacen("{search}", searching, 1);
+    let program = PROGRAM.replacen("{search}", &searching, 1);
     program.replacen("{topics}", &topics.join("\n"), 1).replacen("{question}", &one_line(question), 1)
 }
 

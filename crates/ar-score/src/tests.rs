@@ -182,7 +182,9 @@ fn claims_without_sources_gain_nothing() {
     // One citation without a source spoils a claim that is verified otherwise.
     assert!(scene("## One\n- Alpha. [@a \"a1\"] [@x]\n").line().starts_with("0.0000 "));
     assert!(scene("## One\n- Alpha. [@a \"a1\"] [@a; @b]\n").line().starts_with("0.0000 "));
-    assert_eq!(scene("## One\n- Alpha.\n").line(), "0.0000 nan 0.0000 1.0000 = nan");
+    assert_eq!(scene("## One\n- Alpha.\n").line(), "0.0000 0.0000 0.0000 0.0000 = 0.0000");
+    // So does one with a source that says so, and another that is missing: it counts for no axis.
+    assert_eq!(scene("## One\n- Alpha. [@a \"a1\"] [@x]\n").line(), "0.0000 0.0000 0.0000 0.0000 = 0.0000");
 }
 
 #[test]
@@ -193,7 +195,30 @@ fn quotations_that_are_not_there_gain_nothing() {
     let expected = ["2: \"b1\" is not in sources/a.md, but in [@b]", "3: \"invented\" is not in sources/a.md"];
     assert_eq!(wrong.problems(), expected);
     // The front matter is no text of the source.
-    assert!(scene("## One\n- Alpha. [@a \"o-a\"]\n").line().starts_with("0.0000 nan"));
+    assert_eq!(scene("## One\n- Alpha. [@a \"o-a\"]\n").line(), "0.0000 0.0000 0.0000 0.0000 = 0.0000");
+}
+
+#[test]
+fn what_no_source_supports_raises_no_axis() {
+    let kept = "## One\n- Alpha is fast. [@a \"a1\"]\n";
+    let verdict = |more: &str, novelty: Option<f64>| {
+        let verdicts = Verdicts { novelty: novelty.map(Ok), ..Verdicts::default() };
+        let terms =
+            "[composite.axes.freshness]\nweight = 0.8\nrange = [2000, 2010]\n[composite.axes.novelty]\nweight = 0.2\n";
+        let scene = Scene { kept: kept.into(), verdicts, ..scene(&format!("{kept}## Two\n{more}")) };
+        let mut scene = Scene { terms: format!("{}{terms}", scene.terms), novelties: vec![0.5], ..scene };
+        scene.sources.push(source("newer9", "x"));
+        scene.score()
+    };
+    // A command that finds it new, and kept sources that are fresh, help an invented claim to nothing; nor the artifact.
+    let invented = verdict("- Zulu. [@newer9 \"y\"]\n", Some(0.9));
+    assert_eq!(line(&invented), "0.0000 0.0000 0.0000 0.0000 2000.0000 = 0.0000");
+    assert_eq!(invented.artifact.axes["novelty"], Some(0.25));
+    // Beside a verified one it lowers the density, and neither is new nor dates anything.
+    let with = |more: &str| verdict(&format!("- Kiwi. [@b \"b1\"]\n{more}"), None);
+    let (alone, mixed) = (with(""), with("- Alpha is fast now. [@newer9 \"y\"]\n"));
+    assert_eq!((alone.axes[0].1, mixed.axes[0].1), (Some(1.0), Some(0.5)));
+    assert_eq!(alone.axes[3..], mixed.axes[3..]);
 }
 
 #[test]
@@ -289,6 +314,7 @@ fn commands_decide_where_there_are_some() {
     assert_eq!(scene.line(), "nan nan nan 0.2500 = nan");
     assert_eq!(scene.problems()[0], "1: verify: it hangs");
     scene.verdicts = Verdicts { novelty: Some(Err("it lies".into())), ..Verdicts::default() };
+    scene.artifact += "- Delta. [@a \"a1\"]\n";
     assert!(scene.line().ends_with(" nan = nan"), "{}", scene.line());
 }
 

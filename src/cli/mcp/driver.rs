@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use autoresearch::domain::{Clock, ExperimentId, Phase};
 use autoresearch::git::Repo;
 use autoresearch::report::SessionStatus;
-use autoresearch::rules::{AttemptStatus, MAX_FRESH, SessionDriver};
+use autoresearch::rules::{AttemptStatus, SessionDriver};
 use autoresearch::session::{SessionError, StatusWatcher, choose_session, inspect_sessions};
 
 use super::server::{Failure, command, not_started, said};
@@ -257,11 +257,11 @@ impl Drivers {
         let open = status.open().map(|open| if open.id.is_baseline() { open.id.next() } else { open.id });
         match (&status.owner, status.driver) {
             (Some(owner), Some(SessionDriver::Loop)) => Err(Failure::new(
-                format!("a loop is active in session {tag}: {owner}"),
+                format!("a loop is active in session {tag}: {}", owner.said),
                 "hand in the change as an idea: call `idea` with the action `add`",
             )),
             (Some(owner), _) => Err(Failure::new(
-                format!("another experiment of session {tag} is still running: {owner}"),
+                format!("another experiment of session {tag} is still running: {}", owner.said),
                 open.map_or_else(|| "call `status` to see it".into(), |id| format!("call `wait` with experiment {id}")),
             )),
             (None, _) => match open.filter(|id| standing(&status, *id) == Standing::Left) {
@@ -284,7 +284,9 @@ impl Drivers {
     /// The number of the experiment that a process makes.
     fn begun_by(&self, dir: &Path, process: u32) -> Option<ExperimentId> {
         let sessions = inspect_sessions(dir, None, self.clock).ok()?;
-        sessions.iter().find(|status| status.process == Some(process)).and_then(begun)
+        let is_its =
+            |status: &&SessionStatus| status.owner.as_ref().is_some_and(|owner| owner.process == Some(process));
+        sessions.iter().find(is_its).and_then(begun)
     }
 
     fn last(&self) -> MutexGuard<'_, HashMap<PathBuf, Trying>> {
@@ -378,21 +380,14 @@ fn is_ending(status: &SessionStatus) -> bool {
 }
 
 fn phase_text(open: &AttemptStatus) -> String {
-    if open.id.is_baseline() {
-        return "baseline".into();
-    }
     match open.phase {
+        _ if open.id.is_baseline() => "baseline".into(),
         Phase::Idle | Phase::Proposing | Phase::Committing => STARTING.into(),
-        Phase::Running => "running".into(),
-        Phase::Guarding => "guards".into(),
-        Phase::Confirming => match open.fresh {
-            Some(done) => format!("confirm {} of {MAX_FRESH}", (done as usize + 1).min(MAX_FRESH)),
-            None => "control".into(),
-        },
-        Phase::Reviewing => "review".into(),
         Phase::Waiting => "waiting to be merged".into(),
         Phase::Checking => "checking the incumbent".into(),
         Phase::Recording | Phase::Settling => RECORDING.into(),
+        Phase::Confirming => open.confirming(),
+        Phase::Running | Phase::Guarding | Phase::Reviewing => open.step(),
     }
 }
 
@@ -415,8 +410,10 @@ mod tests {
             elapsed: None,
             deadline: None,
             newest: None,
+            is_of_baseline: false,
             tainted: 0,
             queued: None,
+            engine_away: None,
         };
         let said = |id, phase, fresh| phase_text(&open(id, phase, fresh));
         assert_eq!(said(0, Phase::Running, None), "baseline");

@@ -5,17 +5,15 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, InputRequest, InputRequests,
-    InputRequiredResult, JsonObject, ListRootsRequest, ListRootsResult, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorCode, Implementation, InputRequest,
+    InputRequests, InputRequiredResult, JsonObject, ListRootsRequest, ListRootsResult, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, ServerInitializeError};
 use rmcp::transport::stdio_pipes;
@@ -23,9 +21,13 @@ use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use strum::VariantArray;
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, duplex,
+};
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use autoresearch::domain::{Clock, ExperimentId, FORMAT_VERSION, with_causes};
 use autoresearch::exec::running_program;
@@ -322,20 +324,29 @@ pub(in crate::cli) fn run() -> Result<ExitCode, CliError> {
     served.map(|()| ExitCode::SUCCESS)
 }
 
+/// The longest wait for a client that reads no answer any more.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
 async fn serve(server: Server) -> Result<(), CliError> {
     let ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
     let [mut interrupt, mut terminate, mut hangup] = ends.map(|listening| listening.map_err(no_runtime));
     let (interrupt, terminate, hangup) = (interrupt.as_mut(), terminate.as_mut(), hangup.as_mut());
     let drivers = server.drivers();
     let (reader, writer) = stdio_pipes();
-    let reader = UntilGone { reader, drivers: Arc::clone(&drivers) };
+    let ((input, read), (written, output)) = (duplex(BETWEEN), duplex(BETWEEN));
+    let (errors, wrong) = mpsc::unbounded_channel();
+    tokio::spawn(read_lines(BufReader::new(reader), input, errors, Arc::clone(&drivers)));
+    let writing = tokio::spawn(write_lines(BufReader::new(output), wrong, writer));
     let serving = async {
-        match server.serve((reader, writer)).await {
+        let served = match server.serve((read, written)).await {
             Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| error.to_string()),
             // The client left before it said anything.
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(error.to_string()),
-        }
+        };
+        // A client that is gone may not read.
+        let _ = timeout(LAST_WORDS, writing).await;
+        served
     };
     let served = tokio::select! {
         served = serving => served,
@@ -348,26 +359,92 @@ async fn serve(server: Server) -> Result<(), CliError> {
         .map_err(|error| CliError::new(error, Some("start `ar mcp` by a client of the Model Context Protocol".into())))
 }
 
-/// Standard input. At its end nobody waits for an outcome any more; the protocol's library would go on with all calls for seconds.
-struct UntilGone<R> {
-    reader: R,
+/// The longest line of a client, in bytes.
+const MOST_LINE: usize = 4 << 20;
+
+/// The bytes that wait between the protocol's library and the pipes.
+const BETWEEN: usize = 64 << 10;
+
+/// Passes on the lines of the client that are JSON; the library would ignore the others, which get an error as their answer. At
+/// the end nobody waits for an outcome any more; the library would go on with all calls for seconds.
+async fn read_lines(
+    mut from: impl AsyncBufRead + Unpin,
+    mut to: DuplexStream,
+    errors: mpsc::UnboundedSender<String>,
     drivers: Arc<Drivers>,
+) {
+    let mut line = Vec::new();
+    loop {
+        let longest = u64::try_from(MOST_LINE).unwrap_or(u64::MAX) + 1;
+        let read = (&mut from).take(longest).read_until(b'\n', &mut line).await;
+        if !matches!(read, Ok(1..)) {
+            break;
+        }
+        let is_long = line.len() > MOST_LINE && !line.ends_with(b"\n");
+        let wrong = match str::from_utf8(&line) {
+            _ if is_long => Some(format!("the line has more than {} MB", MOST_LINE >> 20)),
+            Ok(text) if text.trim().is_empty() => None,
+            Ok(text) => {
+                serde_json::from_str::<Value>(text.trim_start_matches('\u{feff}')).err().map(|error| error.to_string())
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        match wrong {
+            Some(why) => {
+                let error =
+                    json!({"code": ErrorCode::PARSE_ERROR, "message": format!("cannot parse the message: {why}")});
+                // The library would leave the id out.
+                let _ = errors.send(json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string());
+                if is_long {
+                    skip_line(&mut from).await;
+                }
+            }
+            None if to.write_all(&line).await.is_err() => break,
+            None => {}
+        }
+        line.clear();
+    }
+    drivers.leave();
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for UntilGone<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let room = buffer.remaining();
-        let read = Pin::new(&mut self.reader).poll_read(context, buffer);
-        let is_end = matches!(read, Poll::Ready(Ok(()))) && buffer.remaining() == room && room > 0;
-        if is_end || matches!(read, Poll::Ready(Err(_))) {
-            self.drivers.leave();
+/// Reads the rest of a line without keeping it.
+async fn skip_line(from: &mut (impl AsyncBufRead + Unpin)) {
+    while let Ok(bytes @ [_, ..]) = from.fill_buf().await {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let used = end.map_or(bytes.len(), |at| at + 1);
+        from.consume(used);
+        if end.is_some() {
+            break;
         }
-        read
     }
+}
+
+/// Writes the library's lines, and those about lines that cannot be parsed.
+async fn write_lines(
+    mut from: impl AsyncBufRead + Unpin,
+    mut errors: mpsc::UnboundedReceiver<String>,
+    mut to: impl AsyncWrite + Unpin,
+) -> io::Result<()> {
+    // A read that is cut off leaves its bytes there.
+    let mut line = Vec::new();
+    loop {
+        tokio::select! {
+            read = from.read_until(b'\n', &mut line) => {
+                let is_end = read? == 0;
+                to.write_all(&line).await?;
+                line.clear();
+                if is_end {
+                    break;
+                }
+            }
+            Some(error) = errors.recv() => to.write_all(format!("{error}\n").as_bytes()).await?,
+        }
+        to.flush().await?;
+    }
+    while let Ok(error) = errors.try_recv() {
+        to.write_all(format!("{error}\n").as_bytes()).await?;
+    }
+    to.flush().await
 }
 
 // The protocol calls roots deprecated, and has nothing in their place.

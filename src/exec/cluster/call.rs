@@ -19,7 +19,7 @@ use crate::domain::Cluster;
 use crate::exec::{MARKER, boot_id, host_name, kill_group, kill_marked, runtime, shell, start_in_own_group};
 
 /// Time limit of a command.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(25);
 
 /// The longest answer that is read, in bytes: a line for each of a hundred thousand jobs.
 const LARGEST: u64 = 32 << 20;
@@ -34,7 +34,7 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NoAnswer(pub(super) String);
 
-/// Runs a command line with this input, and returns what it printed. Without an exit status of 0 within 30 s there is no answer, and
+/// Runs a command line with this input, and returns what it printed. Without an exit status of 0 within 25 s there is no answer, and
 /// its process tree is ended; what it left in the background otherwise goes on, as the jobs of a simple engine do. It ends with this
 /// process. Variables of this process that are `unset` are kept from it.
 pub(super) fn call(line: &str, input: &[u8], unset: impl Fn(&str) -> bool) -> Result<Vec<u8>, NoAnswer> {
@@ -91,7 +91,7 @@ fn end(group: Option<Pid>, marker: &str) {
 }
 
 /// Returns whether a program can be found, as a shell would.
-pub(super) fn is_there(program: &str) -> bool {
+pub fn is_in_path(program: &str) -> bool {
     let found = Command::new(shell()).args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
     found.is_ok_and(|status| status.success())
 }
@@ -116,6 +116,9 @@ pub struct Ticket {
     /// True if its end was asked for here.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancelled: bool,
+    /// Why the engine does not answer, and when it is asked again, while it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub away: Option<String>,
     /// True once the job is known to be over without an exit that counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended: bool,
@@ -125,7 +128,8 @@ impl Ticket {
     /// A ticket for a new start of `job`.
     pub(in super::super) fn new(cluster: &Cluster, job: &Job) -> Ticket {
         let submitted = Timestamp::now();
-        Ticket { token: new_token(job), cluster: cluster.clone(), submitted, id: None, cancelled: false, ended: false }
+        let (token, cluster) = (new_token(job), cluster.clone());
+        Ticket { token, cluster, submitted, id: None, cancelled: false, away: None, ended: false }
     }
 }
 

@@ -10,11 +10,10 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use super::super::Job;
-use super::call::{NoAnswer, Submission, Ticket, is_there};
 use super::commands::NamedJob;
-use super::{commands, slurm};
+use super::{NoAnswer, Submission, Ticket, commands, is_in_path, slurm};
 use crate::crash;
-use crate::domain::{Cluster, Engine};
+use crate::domain::{Cluster, Engine, duration_text};
 use crate::rules::{EngineWord, next_pause};
 use crate::state::{read_json, write_json};
 
@@ -83,6 +82,10 @@ struct QueueState {
     last: Vec<(String, EngineWord)>,
     /// Since when the engine has not answered, and why.
     away: Option<(Instant, String)>,
+    /// What the files of the jobs say about that.
+    noted: Option<String>,
+    /// True if the user was told that it does not.
+    is_told: bool,
 }
 
 /// The known state of a job.
@@ -159,6 +162,9 @@ impl Queue {
             is_cancelled: ticket.cancelled,
             cancel_at: None,
         };
+        if ticket.away.is_some() {
+            note(&tracked.job_file, &ticket.token, |ticket| ticket.away = None);
+        }
         let state = &mut *self.state();
         state.has_changed = true;
         state.jobs.entry(ticket.token.clone()).and_modify(|known| known.watchers += 1).or_insert(tracked);
@@ -173,8 +179,44 @@ impl Queue {
         state.jobs.retain(|_, job| job.watchers > 0);
         if state.jobs.is_empty() {
             // Nobody asks any more, so that nobody knows.
-            state.away = None;
+            (state.away, state.noted, state.is_told) = (None, None, false);
         }
+    }
+
+    /// Notes why the engine does not answer, or that it does, also in the files of the jobs, for whoever looks at them.
+    fn note_away(&self, why: Option<String>) {
+        let (files, shown) = {
+            let state = &mut *self.state();
+            let again = duration_text(next_pause(state.pause, false));
+            let shown = why.as_ref().map(|why| format!("{why}; asking again in {again}"));
+            let since = state.away.take().map_or_else(Instant::now, |(since, _)| since);
+            state.away = why.map(|why| (since, why));
+            if state.noted == shown {
+                return;
+            }
+            state.noted.clone_from(&shown);
+            let files = state.jobs.iter().map(|(token, job)| (token.clone(), job.job_file.clone()));
+            (files.collect::<Vec<_>>(), shown)
+        };
+        for (token, file) in files {
+            note(&file, &token, |ticket| ticket.away.clone_from(&shown));
+        }
+    }
+
+    /// What is to be said once: that the engine does not answer, or that it does again.
+    pub(in super::super) fn news(&self) -> Option<String> {
+        let state = &mut *self.state();
+        let name = self.cluster.engine.name();
+        let text = match &state.away {
+            Some((_, why)) if !state.is_told => {
+                let again = duration_text(next_pause(state.pause, false));
+                format!("the executor `{name}` does not answer: {why}; asking again in {again}")
+            }
+            None if state.is_told => format!("the executor `{name}` answers again"),
+            _ => return None,
+        };
+        state.is_told = state.away.is_some();
+        Some(text)
     }
 
     /// Asks for the end of a job, and notes that in its file: whoever finds it cancelled later is to know by whom.
@@ -304,17 +346,13 @@ impl Queue {
     }
 
     fn take_answer(&self, began: Instant, answer: Result<Vec<JobReport>, NoAnswer>) {
-        let state = &mut *self.state();
-        state.is_asking = false;
+        self.state().is_asking = false;
         let told = match answer {
             Ok(told) => told,
-            Err(NoAnswer(why)) => {
-                let since = state.away.take().map_or_else(Instant::now, |(since, _)| since);
-                state.away = Some((since, why));
-                return;
-            }
+            Err(NoAnswer(why)) => return self.note_away(Some(why)),
         };
-        state.away = None;
+        self.note_away(None);
+        let state = &mut *self.state();
         let now = Instant::now();
         let mut last = Vec::new();
         for (token, job) in &mut state.jobs {
@@ -394,7 +432,7 @@ fn states(engine: &Engine, jobs: &[NamedJob], since: Timestamp) -> Result<Vec<Jo
             let mut told = slurm::queue()?;
             let is_missing = |job: &&NamedJob| told.iter().all(|told| told.token != job.token);
             let missing: Vec<String> = jobs.iter().filter(is_missing).map(|job| job.token.clone()).collect();
-            if !missing.is_empty() && is_there("sacct") {
+            if !missing.is_empty() && is_in_path("sacct") {
                 // Without accounting, the queue alone says what there is.
                 told.extend(slurm::accounting(&missing, since).unwrap_or_default());
             }

@@ -12,7 +12,6 @@ use super::super::{ExecError, Exit, Job, Started};
 use super::commands::NamedJob;
 use super::{PollResult, Submission, cancel_jobs, logs, note, shim_command};
 use crate::crash;
-use crate::domain::FORMAT_VERSION;
 use crate::exec::{JobFiles, Queue, Ticket, next_tick};
 use crate::fs::{is_shared, read_at_most};
 use crate::measure::last_lines;
@@ -204,7 +203,8 @@ impl QueuedJob {
             }
             LossCause::Stopped | LossCause::Cancelled | LossCause::TimedOut | LossCause::OutOfMemory => {}
         }
-        let mut exit = written.unwrap_or_else(|| self.unwritten_exit());
+        let token = Some(self.ticket.token.clone());
+        let mut exit = written.unwrap_or_else(|| Exit { token, ..Exit::unwritten(&self.files) });
         exit.stopped = cause == LossCause::Stopped;
         exit.timed_out |= cause == LossCause::TimedOut;
         exit.oom_killed |= cause == LossCause::OutOfMemory;
@@ -213,22 +213,6 @@ impl QueuedJob {
         // As if its shim had written it.
         write_json(&self.files.exit, &exit)?;
         Ok(Ok(exit))
-    }
-
-    /// The exit of a job whose shim wrote none.
-    fn unwritten_exit(&self) -> Exit {
-        let now = Timestamp::now();
-        let started = Started::read(&self.folder, &self.name);
-        let (begun, host) = started.map_or((now, String::new()), |started| (started.started, started.host));
-        Exit {
-            version: FORMAT_VERSION,
-            token: Some(self.ticket.token.clone()),
-            host,
-            started: begun,
-            finished: now,
-            seconds: now.duration_since(begun).as_secs_f64().max(0.0),
-            ..Exit::default()
-        }
     }
 
     /// The seconds that it waited in the queue; the clocks of hosts may differ a little.

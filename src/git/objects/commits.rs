@@ -1,7 +1,9 @@
 //! Commits: reading, writing and signing them, their authors and times, and their trees.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use gix::ObjectId;
 use gix::actor::Signature;
@@ -170,6 +172,11 @@ impl Objects {
         self.signs.set(false);
     }
 
+    /// Signs commits by the settings of `gix`, with a program that is started by a call that begins with these words.
+    pub(in crate::git) fn sign_by(&self, gix: Rc<gix::Repository>, words: Vec<String>) {
+        self.signing.replace((gix, words));
+    }
+
     /// Fails if commits have to be signed and cannot be. Writes nothing.
     pub fn check_signing(&self) -> Result<()> {
         let Identity { author, committer } = identity(&self.gix)?;
@@ -181,15 +188,22 @@ impl Objects {
 
     /// The commit with a signature, where the configuration asks for one. The signing program is a child of this process.
     fn signed(&self, commit: gix::objs::Commit) -> Result<gix::objs::Commit> {
-        if !self.signs.get() || !self.gix.config_snapshot().boolean("commit.gpgSign").unwrap_or(false) {
+        let (gix, words) = &*self.signing.borrow();
+        if !self.signs.get() || !gix.config_snapshot().boolean("commit.gpgSign").unwrap_or(false) {
             return Ok(commit);
         }
         let signing = |source: gix::Error| GitError::Signing(source.into());
         let call = self.programs.call(Program::Signing);
         call.begin();
-        let options = self.gix.commit_signing_options_if_enabled().map_err(signing);
+        let options = gix.commit_signing_options_if_enabled().map_err(signing);
         let signed = options.and_then(|options| match options {
-            Some(options) => commit.sign(options).map_err(signing),
+            Some(mut options) => {
+                if let Some((first, others)) = words.split_first() {
+                    let program = mem::replace(&mut options.program, first.into());
+                    options.program_arguments = others.iter().map(Into::into).chain([program]).collect();
+                }
+                commit.sign(options).map_err(signing)
+            }
             None => Ok(commit),
         });
         call.check(signed)

@@ -1,13 +1,11 @@
 //! The objects of a repository: blobs, trees, commits and tags, written by [`Objects`] alone.
 
-mod check;
 mod commits;
 mod diff;
 mod merge;
 mod store;
 mod tags;
 
-pub use check::*;
 pub use commits::*;
 pub use diff::*;
 pub use merge::*;

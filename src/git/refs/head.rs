@@ -9,7 +9,7 @@ use gix::refs::{FullName, Target};
 use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::read_at_most;
-use crate::git::{During, Refs, Result, commit_id, full_name, object_id, read_of_repository};
+use crate::git::{During, Refs, Result, commit_id, full_name, object_id};
 
 /// Size limit of the log of `HEAD`, in bytes. A larger one is not read.
 const LARGEST_LOG: u64 = 64 << 20;
@@ -87,7 +87,7 @@ impl std::fmt::Display for HeadTarget {
 impl Refs {
     /// Returns the current position of `HEAD`.
     pub fn head(&self) -> Result<Head> {
-        read_of_repository(&self.gix, |gix| {
+        self.objects.read_in(&self.gix, |gix| {
             let head = gix.head().during("reading HEAD")?;
             if head.is_unborn() {
                 let name = head.referent_name().map(|name| name.as_bstr().to_string()).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Refs in files of their own, and refs packed in one file: listing all, and packing those of records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
@@ -24,13 +24,13 @@ const FULLY_PEELED: &str = " fully-peeled ";
 /// The first line where it is not known of each tag whether that object follows.
 const PLAIN_HEADER: &[u8] = b"# pack-refs with: sorted \n";
 
-/// A ref that leads to an annotated tag, to be packed.
-pub(super) struct PackedTag {
+/// A ref to be packed.
+pub(super) struct PackedRef {
     pub(super) name: String,
-    /// The tag object, in hexadecimal.
+    /// The object that it leads to, in hexadecimal.
     pub(super) object: String,
-    /// The commit that the tag is on.
-    pub(super) commit: CommitId,
+    /// The commit that an annotated tag is on.
+    pub(super) tagged: Option<CommitId>,
 }
 
 /// Refs that belong to one working tree alone.
@@ -83,19 +83,19 @@ impl Refs {
         Ok(found)
     }
 
-    /// Packs the refs of annotated tags directly below `prefix` as `git pack-refs` does: they are in the file of packed refs,
-    /// durably, before their own files go. A ref that somebody has locked or moves meanwhile keeps its file. Gives how many
-    /// were packed.
-    pub fn pack_refs(&self, prefix: &str) -> Result<usize> {
-        let loose = self.loose_tags(prefix)?;
-        if loose.is_empty() {
-            return Ok(0);
+    /// Packs the refs directly below these `prefixes` as `git pack-refs` does: they are in the file of packed refs, durably,
+    /// before their own files go. A ref that somebody has locked or moves meanwhile keeps its file, and so does one whose object
+    /// is missing. Gives how many were packed.
+    pub fn pack_refs(&self, prefixes: &[String]) -> Result<usize> {
+        let mut loose = Vec::new();
+        for prefix in prefixes {
+            loose.extend(self.loose_refs(prefix)?);
         }
-        if !self.is_fully_peeled() {
+        if loose.is_empty() || !self.is_fully_peeled() {
             return Ok(0);
         }
         let packed = self.gix.common_dir().join("packed-refs");
-        let files: Vec<PathBuf> = loose.iter().map(|tag| self.gix.common_dir().join(&tag.name)).collect();
+        let files: Vec<PathBuf> = loose.iter().map(|it| self.gix.common_dir().join(&it.name)).collect();
         let locks: Vec<PathBuf> = [&packed].into_iter().chain(&files).map(|file| lock_path(file)).collect();
         let _guard = RefGuard::begin(self.gix.git_dir(), &locks)?;
         {
@@ -104,7 +104,7 @@ impl Refs {
             replace_file(&packed, &packed_text(self.packed_lines()?, &loose, HEADER))?;
         }
         let mut count = 0;
-        for (path, PackedTag { object, .. }) in files.iter().zip(&loose) {
+        for (path, PackedRef { object, .. }) in files.iter().zip(&loose) {
             let Ok(_lock) = Marker::acquire_to_hold_resource(path, Fail::Immediately, None, 0) else {
                 continue;
             };
@@ -114,12 +114,14 @@ impl Refs {
             }
         }
         self.refresh_packed_refs()?;
-        sync::folder(&self.gix.common_dir().join(prefix))?;
+        for folder in files.iter().filter_map(|file| file.parent()).collect::<BTreeSet<_>>() {
+            sync::folder(folder)?;
+        }
         Ok(count)
     }
 
-    /// The refs directly below `prefix` that have a file and lead to an annotated tag, with the commit that it is on.
-    fn loose_tags(&self, prefix: &str) -> Result<Vec<PackedTag>> {
+    /// The refs directly below `prefix` that have a file and lead to an object.
+    fn loose_refs(&self, prefix: &str) -> Result<Vec<PackedRef>> {
         let folder = self.gix.common_dir().join(prefix);
         let Some(entries) = if_exists(fs::read_dir(&folder)).at("reading", &folder)? else { return Ok(Vec::new()) };
         let mut found = Vec::new();
@@ -132,13 +134,15 @@ impl Refs {
             let object = String::from_utf8_lossy(content.trim_ascii()).into_owned();
             found.push((format!("{prefix}/{name}"), object));
         }
-        let commits = self.objects.each_tag(&found, |_, tag| tag.ok().flatten().map(|tag| tag.commit));
-        let tags = found.into_iter().zip(commits);
-        Ok(tags.filter_map(|((name, object), commit)| Some(PackedTag { name, object, commit: commit? })).collect())
+        let tagged = self.objects.each_tag(&found, |_, tag| tag.map(|tag| tag.map(|tag| tag.commit)));
+        let found = found.into_iter().zip(tagged);
+        Ok(found
+            .filter_map(|((name, object), tagged)| Some(PackedRef { name, object, tagged: tagged.ok()? }))
+            .collect())
     }
 
     /// Adds new refs of one folder to the file of packed refs, by one rename: all of them are there, or none is.
-    pub(super) fn place_packed(&self, tags: &[PackedTag]) -> Result<()> {
+    pub(super) fn place_packed(&self, tags: &[PackedRef]) -> Result<()> {
         let Some(first) = tags.first() else { return Ok(()) };
         for (slash, _) in first.name.match_indices('/').skip(1) {
             if self.has_ref(&first.name[..slash])? {
@@ -150,7 +154,7 @@ impl Refs {
         crash::point("git.locks_named");
         let _lock = Marker::acquire_to_hold_resource(&packed, LOCK_WAIT, None, 0).during("locking the packed refs")?;
         let lines = self.packed_lines()?;
-        let is_there = |tag: &&PackedTag| {
+        let is_there = |tag: &&PackedRef| {
             lines.contains_key(tag.name.as_bytes()) || self.gix.common_dir().join(&tag.name).is_file()
         };
         if let Some(tag) = tags.iter().find(is_there) {
@@ -174,7 +178,7 @@ impl Refs {
         self.write_packed(lines, &[])
     }
 
-    fn write_packed(&self, lines: PackedLines, tags: &[PackedTag]) -> Result<()> {
+    fn write_packed(&self, lines: PackedLines, tags: &[PackedRef]) -> Result<()> {
         let header = if self.is_fully_peeled() { HEADER } else { PLAIN_HEADER };
         replace_file(&self.gix.common_dir().join("packed-refs"), &packed_text(lines, tags, header))?;
         self.refresh_packed_refs()
@@ -220,9 +224,9 @@ impl Refs {
 }
 
 /// The content of the file of packed refs with more refs among them.
-fn packed_text(mut lines: PackedLines, more: &[PackedTag], header: &[u8]) -> Vec<u8> {
-    for PackedTag { name, object, commit } in more {
-        lines.insert(name.clone().into_bytes(), (object.clone(), Some(commit.to_string())));
+fn packed_text(mut lines: PackedLines, more: &[PackedRef], header: &[u8]) -> Vec<u8> {
+    for PackedRef { name, object, tagged } in more {
+        lines.insert(name.clone().into_bytes(), (object.clone(), tagged.as_ref().map(ToString::to_string)));
     }
     let mut text = header.to_vec();
     for (name, (object, on)) in lines {

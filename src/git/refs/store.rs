@@ -16,13 +16,13 @@ use gix::note::plumbing::State;
 use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
 use gix::refs::{FullName, Target};
 
-use super::PackedTag;
+use super::PackedRef;
 use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::{Unsynced, absent};
 use crate::git::{
     At, During, GitError, Objects, RefGuard, Result, Syncs, TagObject, commit_id, identity, lock_path, object_id,
-    parse_id, read_of_repository, sync, with_gc_retry,
+    parse_id, sync, with_gc_retry,
 };
 
 /// Checks a full ref name.
@@ -73,7 +73,7 @@ impl Refs {
         if !self.gix.common_dir().join(full).exists() {
             self.refresh_packed_refs()?;
         }
-        read_of_repository(&self.gix, |gix| {
+        self.objects.read_in(&self.gix, |gix| {
             let found = gix.try_find_reference(name.as_ref()).during("reading a ref")?;
             let peeled = found.map(|mut found| found.peel_to_id().map(commit_id)).transpose();
             peeled.during("reading a ref")
@@ -209,13 +209,13 @@ impl Refs {
     pub fn write_records(&self, records: &[(String, CommitId, String)]) -> Result<()> {
         let (ids, kept) = self.objects.write_tags(records)?;
         crash::point("git.tag_written");
-        let tags: Vec<PackedTag> = records
+        let tags: Vec<PackedRef> = records
             .iter()
             .zip(ids)
-            .map(|((name, commit, _), id)| PackedTag {
+            .map(|((name, commit, _), id)| PackedRef {
                 name: name.clone(),
                 object: id.to_string(),
-                commit: commit.clone(),
+                tagged: Some(commit.clone()),
             })
             .collect();
         self.place_packed(&tags)?;

@@ -19,7 +19,9 @@ use crate::fs::{
     absent, if_exists, make_all_writable, make_folder, make_writable, move_away, move_no_folder_away, read_at_most,
 };
 use crate::git::path::{object_id, to_path};
-use crate::git::{At, During, GitError, Head, HeadTarget, Program, Repo, Result, full_name, sync, torn_head_at};
+use crate::git::{
+    At, During, GitError, Head, HeadTarget, PinnedSettings, Program, Repo, Result, full_name, sync, torn_head_at,
+};
 
 /// The most tries to keep a working tree, and the pause between two.
 const TRIES: u32 = 5;
@@ -91,16 +93,17 @@ impl Repo {
         self.clear_unreadable_places()?;
         let call = self.programs().call(Program::Filter);
         call.begin();
-        let made = self.gix.add_worktree(dir, head, Discard, call.stopping()).during(WHAT);
-        let (made, outcome) = match made {
-            Ok(made) => made,
-            Err(error) => return Err(call.check_failed().err().unwrap_or(error)),
-        };
-        let opened = match (call.check(Ok(())), outcome.collisions.first()) {
-            (Err(cut), _) => Err(cut),
-            (_, Some(collision)) => Err(GitError::Damaged(format!("{} cannot be written", collision.path))),
-            _ => sync_made(dir, made.git_dir()).and_then(|()| Repo::discover(dir)),
-        };
+        let added = self.gix.prepare_add_worktree(dir, head, call.stopping()).and_then(add::PrepareCheckout::persist);
+        let why = |error| call.check_failed().err().unwrap_or(error);
+        let mut made = added.during(WHAT).map_err(why)?;
+        let checked_out = PinnedSettings::of(&self.working_tree.converting).apply(&mut made).and_then(|()| {
+            let missing = || GitError::NoRepository(dir.to_owned());
+            made.worktree().ok_or_else(missing)?.checkout(Discard, call.stopping()).during(WHAT)
+        });
+        let opened = call.check(checked_out).map_err(why).and_then(|outcome| match outcome.collisions.first() {
+            Some(collision) => Err(GitError::Damaged(format!("{} cannot be written", collision.path))),
+            None => sync_made(dir, made.git_dir()).and_then(|()| self.find_linked(dir)),
+        });
         if opened.is_err() {
             self.gix.remove_worktree(dir, remove::Force::DiscardChanges, Discard).during("removing a working tree")?;
         }

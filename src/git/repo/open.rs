@@ -16,7 +16,7 @@ use gix::refs::transaction::{PreviousValue, RefEdit};
 use crate::domain::{CommitId, WordList, word_list};
 use crate::fs::{OWN_FOLDER, Unsynced, absent, if_exists, read_regular, remove_all};
 use crate::git::{
-    At, During, FilterSettings, GitError, Head, HeadTarget, Index, LeftLocks, LockOwner, Objects, Oddity, Programs,
+    At, During, GitError, Head, HeadTarget, Index, LeftLocks, LockOwner, Objects, Oddity, PinnedSettings, Programs,
     RefGuard, Refs, Result, Syncs, Untracked, WorkingTree, age, commit_id, full_name, identity, locked, object_id,
     odd_git_files, owner, refuse_encodings, refuse_odd_repository, remove_left_behind, replace_file, sync,
 };
@@ -35,6 +35,7 @@ pub struct Repo {
     /// The files.
     pub working_tree: WorkingTree,
     root: PathBuf,
+    main: PathBuf,
     syncs: Rc<Syncs>,
     /// State of filters and signing programs that may be running.
     programs: Arc<Programs>,
@@ -77,7 +78,7 @@ impl Repo {
         let (objects, syncs) = (Rc::clone(&self.objects), Rc::clone(&self.syncs));
         let mut gix = Repo::open(dir)?;
         // Files are converted there as they are here, whatever somebody has made of the settings since.
-        FilterSettings::of(&self.gix).apply(&mut gix)?;
+        PinnedSettings::of(&self.working_tree.converting).apply(&mut gix)?;
         let gix = Rc::new(gix);
         let refs = self.refs.seen_from(Rc::clone(&gix));
         let repo = Repo::of(gix, objects, refs, syncs, self.programs());
@@ -128,10 +129,12 @@ impl Repo {
     ) -> Repo {
         let root = gix.workdir().map(Path::to_owned).unwrap_or_default();
         let refs = Rc::new(refs);
-        let index = Rc::new(Index::new(Rc::clone(&gix), root.clone(), Rc::clone(&syncs)));
+        let index = Rc::new(Index::new(Rc::clone(&gix), Rc::clone(&objects), root.clone(), Rc::clone(&syncs)));
         let parts = (Rc::clone(&objects), Rc::clone(&refs), Rc::clone(&index));
         let working_tree = WorkingTree::new(Rc::clone(&gix), root.clone(), parts, Arc::clone(&programs));
-        Repo { gix, objects, refs, index, working_tree, root, syncs, programs }
+        // Each clone of a repository of gix has a copy of the objects in its memory, so it is asked once.
+        let main = main_of(&gix).unwrap_or_else(|| root.clone());
+        Repo { gix, objects, refs, index, working_tree, root, main, syncs, programs }
     }
 
     /// Makes a new repository in `dir`, which may hold files and must not be in one already.
@@ -226,14 +229,8 @@ impl Repo {
 
     /// The root of the main working tree when this one is linked to it; else, and when the main repository is bare,
     /// this one's own. In a call of an agent, whose git folder is one of its own, the root that the call belongs to.
-    pub fn main_worktree(&self) -> PathBuf {
-        if let Some(root) = root_of_call(self.git_dir()) {
-            return root;
-        }
-        let main = self.gix.main_repo().ok().filter(|_| self.gix.git_dir() != self.common_dir());
-        main.and_then(|main| main.workdir().map(Path::to_owned))
-            .and_then(|path| path.canonicalize().ok())
-            .unwrap_or_else(|| self.root.clone())
+    pub fn main_worktree(&self) -> &Path {
+        &self.main
     }
 
     /// The folder that all working trees of the repository share: `.git` of the main one.
@@ -264,7 +261,7 @@ impl Repo {
     /// The folders in which somebody is at work who is at work in the repository, without links in their paths.
     pub fn folders(&self) -> Vec<PathBuf> {
         let main = self.main_worktree();
-        let folders = [self.worktree(), self.common_dir(), &main];
+        let folders = [self.worktree(), self.common_dir(), main];
         folders.into_iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned())).collect()
     }
 
@@ -300,6 +297,21 @@ impl Repo {
     /// Lists non-regular files in git's own folders that git would open blindly.
     pub fn odd_git_files(&self) -> Vec<PathBuf> {
         odd_git_files(self.git_dir(), self.common_dir())
+    }
+}
+
+/// The root of the main working tree of a linked one, or of the repository that a call of an agent belongs to.
+fn main_of(gix: &gix::Repository) -> Option<PathBuf> {
+    if let Some(root) = root_of_call(gix.git_dir()) {
+        return Some(root);
+    }
+    if gix.git_dir() == gix.common_dir() {
+        return None;
+    }
+    match gix.main_repo() {
+        Ok(main) => main.workdir()?.canonicalize().ok(),
+        // Somebody may be deleting the linked one just now.
+        Err(_) => gix.common_dir().canonicalize().ok()?.parent().map(Path::to_owned),
     }
 }
 

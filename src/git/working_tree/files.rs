@@ -99,7 +99,7 @@ impl<'repo> TreeFiles<'repo> {
         const WHAT: &str = "preparing the filters";
         let call = tree.programs.call(Program::Filter);
         let stack = tree.gix.attributes_only(index, source).during(WHAT)?.detach();
-        TreeFiles::with(tree, &tree.gix, stack, call)
+        TreeFiles::with(tree, &tree.converting, stack, call)
     }
 
     /// For reading with the attributes of `index` alone, whatever attribute files are in the working tree.

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use gix::bstr::{BString, ByteSlice};
 use gix::glob::pattern::Case;
@@ -17,68 +18,103 @@ use serde::{Deserialize, Serialize};
 
 use super::{ChosenFilters, OnDisk, Scan, TreeFiles, is_attributes, refuse_encoding_in};
 use crate::domain::CommitId;
-use crate::git::{During, Edits, GitError, Program, Result, WhyLeftOut, WorkingTree, to_git, to_path};
+use crate::git::{During, Edits, GitError, Program, Result, WhyLeftOut, WorkingTree, shell_line, to_git, to_path};
 
-/// The settings of a driver, in `filter.<driver>`.
-const OF_DRIVERS: [&str; 4] = ["clean", "smudge", "process", "required"];
+/// The settings of programs, in `filter.<driver>`, `gpg` and `gpg.<format>`.
+const OF_PROGRAMS: [(&str, &[&str]); 2] =
+    [("filter", &["clean", "smudge", "process", "required"]), ("gpg", &["format", "program", "defaultKeyCommand"])];
 
-/// The settings by which git converts line ends, with what holds where one is missing.
-const OF_LINES: [(&str, &str); 3] = [("autocrlf", "false"), ("eol", "native"), ("safecrlf", "false")];
+/// Other settings of line ends and signatures, with what holds where one is missing.
+const OTHERS: [(&str, &str, &str); 5] = [
+    ("core", "autocrlf", "false"),
+    ("core", "eol", "native"),
+    ("core", "safecrlf", "false"),
+    ("commit", "gpgSign", "false"),
+    ("user", "signingKey", ""),
+];
 
-/// The settings by which git converts files, by their keys.
+/// The settings by which git converts files and signs commits, by their keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FilterSettings(BTreeMap<String, String>);
+pub struct PinnedSettings(BTreeMap<String, String>);
 
-impl FilterSettings {
-    pub(in crate::git) fn of(gix: &gix::Repository) -> FilterSettings {
+impl PinnedSettings {
+    pub(in crate::git) fn of(gix: &gix::Repository) -> PinnedSettings {
         let config = gix.config_snapshot();
         let mut settings = BTreeMap::new();
-        for section in config.plumbing().sections_by_name("filter").into_iter().flatten() {
-            let Some(driver) = section.header().subsection_name() else { continue };
-            for name in OF_DRIVERS {
-                let key = format!("filter.{driver}.{name}");
+        let sections = |kind: &str| config.plumbing().sections_by_name(kind).into_iter().flatten().collect::<Vec<_>>();
+        let all =
+            OF_PROGRAMS.iter().flat_map(|(kind, names)| sections(kind).into_iter().map(move |it| (kind, names, it)));
+        for (kind, names, section) in all {
+            let driver = section.header().subsection_name().map(|name| format!("{name}.")).unwrap_or_default();
+            for name in *names {
                 // One without a value is true.
                 let value =
                     section.value_implicit(name).map(|value| value.map_or("true".into(), |value| value.to_string()));
-                settings.extend(value.map(|value| (key, value)));
+                settings.extend(value.map(|value| (format!("{kind}.{driver}{name}"), value)));
             }
         }
-        for (name, _) in OF_LINES {
-            let value = config.string(format!("core.{name}").as_str());
-            settings.extend(value.map(|value| (format!("core.{name}"), value.to_string())));
+        for (section, name, _) in OTHERS {
+            let key = format!("{section}.{name}");
+            let value = config.string(key.as_str()).map(|value| value.to_string());
+            settings.extend(value.map(|value| (key, value)));
         }
-        FilterSettings(settings)
+        PinnedSettings(settings)
     }
 
-    /// Has `gix` convert files by these settings and no others.
+    /// The same, with each filter started by a call that begins with these words.
+    fn started_by(mut self, words: &[String]) -> PinnedSettings {
+        for (_, line) in self.0.iter_mut().filter(|(key, line)| starts_program(key) && !line.is_empty()) {
+            let shell = [
+                "sh".to_owned(),
+                "-c".to_owned(),
+                line.replace("'%f'", "%f").replace("\"%f\"", "%f").replace("%f", "\"$1\""),
+                "sh".to_owned(),
+            ];
+            *line = format!("{} %f", shell_line(&[words, &shell].concat()));
+        }
+        self
+    }
+
+    /// Returns whether there is a filter of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.keys().any(|key| key.starts_with(&format!("filter.{name}.")))
+    }
+
+    /// Has `gix` convert files and sign commits by these settings and no others.
     pub(in crate::git) fn apply(&self, gix: &mut gix::Repository) -> Result<()> {
         const WHAT: &str = "setting up the filters";
         let mut config = gix.config_snapshot_mut();
-        let drivers = config.sections_by_name("filter").into_iter().flatten();
-        let drivers: Vec<Option<BString>> =
-            drivers.map(|section| section.header().subsection_name().map(ToOwned::to_owned)).collect();
-        for driver in drivers {
-            config.remove_section("filter", driver.as_ref().map(|driver| driver.as_bstr()));
-        }
-        for (key, value) in &self.0 {
-            if let Some((driver, name)) = key.strip_prefix("filter.").and_then(|key| key.rsplit_once('.')) {
-                config
-                    .set_raw_value_by("filter", Some(driver.as_bytes().as_bstr()), name, value.as_str())
-                    .during(WHAT)?;
+        for (kind, _) in OF_PROGRAMS {
+            let drivers = config.sections_by_name(kind).into_iter().flatten();
+            let drivers: Vec<Option<BString>> =
+                drivers.map(|section| section.header().subsection_name().map(ToOwned::to_owned)).collect();
+            for driver in drivers {
+                config.remove_section(kind, driver.as_ref().map(|driver| driver.as_bstr()));
+            }
+            for (key, value) in &self.0 {
+                let Some(rest) = key.strip_prefix(kind).and_then(|rest| rest.strip_prefix('.')) else { continue };
+                let (driver, name) = rest.rsplit_once('.').map_or((None, rest), |(driver, name)| (Some(driver), name));
+                let driver = driver.map(|driver| driver.as_bytes().as_bstr());
+                config.set_raw_value_by(kind, driver, name, value.as_str()).during(WHAT)?;
             }
         }
-        for (name, default) in OF_LINES {
-            let value = self.0.get(&format!("core.{name}")).map_or(default, String::as_str);
-            config.set_raw_value_by("core", None::<&gix::bstr::BStr>, name, value).during(WHAT)?;
+        for (section, name, default) in OTHERS {
+            let value = self.0.get(&format!("{section}.{name}")).map_or(default, String::as_str);
+            config.set_raw_value_by(section, None::<&gix::bstr::BStr>, name, value).during(WHAT)?;
         }
         config.commit().during(WHAT)?;
         Ok(())
     }
 }
 
+/// Returns whether a setting names a program.
+fn starts_program(key: &str) -> bool {
+    key.starts_with("filter.") && [".clean", ".smudge", ".process"].iter().any(|name| key.ends_with(name))
+}
+
 /// The settings and attributes by which protected files are converted.
 pub struct PinnedFilters {
-    gix: gix::Repository,
+    gix: Rc<gix::Repository>,
     /// The attribute files of the session's first commit.
     attributes: State,
 }
@@ -112,19 +148,24 @@ impl PinnedFilters {
 
 impl WorkingTree {
     /// The settings by which files are converted here.
-    pub fn filter_settings(&self) -> FilterSettings {
-        FilterSettings::of(&self.gix)
+    pub fn filter_settings(&self) -> PinnedSettings {
+        PinnedSettings::of(&self.gix)
     }
 
-    /// Pins the attributes that the files `attributes` of `commit` give, and these settings.
-    pub fn pin_filters(
-        &self,
-        commit: &CommitId,
-        attributes: &[PathBuf],
-        settings: &FilterSettings,
-    ) -> Result<PinnedFilters> {
+    /// Converts files and signs commits by these settings from here on, with programs started by calls that begin with these
+    /// words.
+    pub fn convert_by(&mut self, settings: PinnedSettings, words: Vec<String>) -> Result<()> {
         let mut gix = (*self.gix).clone();
+        let settings = if words.is_empty() { settings } else { settings.started_by(&words) };
         settings.apply(&mut gix)?;
+        self.converting = Rc::new(gix);
+        self.objects.sign_by(Rc::clone(&self.converting), words);
+        Ok(())
+    }
+
+    /// Pins the attributes that the files `attributes` of `commit` give, and the settings of now.
+    pub fn pin_filters(&self, commit: &CommitId, attributes: &[PathBuf]) -> Result<PinnedFilters> {
+        let gix = Rc::clone(&self.converting);
         let tree = self.objects.tree_id(commit)?;
         let mut state = State::new(gix.object_hash());
         for path in attributes {
@@ -207,27 +248,35 @@ impl WorkingTree {
         Ok(unusable)
     }
 
-    /// Returns whether a filter fails for a file that has another filter, or none, in `base`. Uses the current
-    /// settings, because an agent may have made the filter.
+    /// Returns whether a filter fails for a file that has another filter, or none, in `base`. One that an agent has made
+    /// meanwhile is not started, and counts as one that fails.
     fn has_failing_filter(&self, base: gix::ObjectId, index: &State, scan: &Scan) -> Result<bool> {
         const WHAT: &str = "reading the configuration";
-        let now = gix::open(&self.root).during(WHAT)?;
-        let drivers = gix::filter::Pipeline::options(&now).during(WHAT)?.drivers;
-        if drivers.is_empty() {
+        let gix = &*self.converting;
+        let names = |gix: &gix::Repository| -> Result<BTreeSet<BString>> {
+            let drivers = gix::filter::Pipeline::options(gix).during(WHAT)?.drivers;
+            Ok(drivers.into_iter().map(|driver| driver.name).collect())
+        };
+        let (known, now) = (names(gix)?, names(&gix::open(&self.root).during(WHAT)?)?);
+        if known.is_empty() && now.is_empty() {
             return Ok(false);
         }
         let base = self.objects.read(|gix| gix.index_from_tree(&base).during("reading a tree"))?;
-        let stack = now.attributes_only(index, Source::WorktreeThenIdMapping).during("reading attributes")?.detach();
+        let stack = gix.attributes_only(index, Source::WorktreeThenIdMapping).during("reading attributes")?.detach();
         let before = self.gix.attributes_only(&base, Source::IdMapping).during("reading attributes")?.detach();
         let (mut new, mut old) = (ChosenFilters::by(stack.clone()), ChosenFilters::by(before));
-        let mut files = TreeFiles::with(self, &now, stack, self.programs.call(Program::Filter))?;
+        let mut files = TreeFiles::with(self, gix, stack, self.programs.call(Program::Filter))?;
         let tracked = index.entries().iter().filter(|entry| entry.mode != Mode::COMMIT);
         let tracked = tracked.map(|entry| entry.path(index));
         for path in tracked.chain(scan.untracked.iter().map(|path| path.as_bstr())) {
-            let filter = new.filter(&now, path)?;
-            let is_meant = filter.as_ref().is_some_and(|name| drivers.iter().any(|driver| driver.name == *name));
-            if !is_meant || filter == old.filter(&self.gix, path)? {
+            let Some(filter) = new.filter(gix, path)? else { continue };
+            if !known.contains(&filter) && !now.contains(&filter)
+                || Some(&filter) == old.filter(&self.gix, path)?.as_ref()
+            {
                 continue;
+            }
+            if !known.contains(&filter) {
+                return Ok(true);
             }
             let works = match files.read(path, index) {
                 Ok(OnDisk::File(content)) => files.as_checked_out(&content, path).map(drop),

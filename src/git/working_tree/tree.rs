@@ -23,6 +23,8 @@ const WHAT: &str = "looking for ignored files";
 /// Folders are read again when they have changed.
 pub struct WorkingTree {
     pub(super) gix: Rc<gix::Repository>,
+    /// The same, with the settings by which files are converted.
+    pub(in crate::git) converting: Rc<gix::Repository>,
     pub(super) root: PathBuf,
     pub(super) objects: Rc<Objects>,
     pub(super) refs: Rc<Refs>,
@@ -47,7 +49,8 @@ impl WorkingTree {
     ) -> WorkingTree {
         let kept = KeptFiles::new(root.clone(), gix.git_dir().to_owned(), Rc::clone(&objects));
         let quiet_folders = RefCell::default();
-        WorkingTree { gix, root, objects, refs, index, programs, kept, quiet_folders, left_alone: RefCell::default() }
+        let (converting, left_alone) = (Rc::clone(&gix), RefCell::default());
+        WorkingTree { gix, converting, root, objects, refs, index, programs, kept, quiet_folders, left_alone }
     }
 
     /// Leaves a tracked file as the user has it from now on: it is no change and in no proposal, and nothing puts it back.

@@ -109,16 +109,6 @@ impl Untracked {
         self.files.get(path)
     }
 
-    /// Returns the number of files.
-    pub fn len(&self) -> usize {
-        self.files.len()
-    }
-
-    /// Returns whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
-    }
-
     /// Adds those of `paths` that `before` has, as they were then.
     pub fn keep(&mut self, before: &Untracked, paths: impl Iterator<Item = PathBuf>) {
         self.files.extend(paths.filter_map(|path| before.get(&path).cloned().map(|stamp| (path, stamp))));

@@ -1,6 +1,6 @@
 //! The ticks of an axis, and labels placed so that none hides another one, a mark or the staircase.
 
-use super::series::Limits;
+use super::Limits;
 
 /// A tick of an axis.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,8 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::series::{MarkKind, Series};
-use super::svg::{LABEL_FONT, px, text_width};
+use super::{LABEL_FONT, MarkKind, Series, px, text_width};
 
 /// The look of a picture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -286,7 +286,7 @@ impl Report {
     /// with the gain in per cent. The second says what was verified, and then [`about`](Report::about).
     pub fn chart_title(&self) -> String {
         let after_baseline = self.points.len().saturating_sub(1);
-        let kept = self.summary.kept.iter().filter(|step| Some(step.index) != self.baseline).count();
+        let kept = self.summary.kept.iter().filter(|step| Some(step.index) != self.summary.baseline).count();
         let experiments = count_of(after_baseline, "experiment");
         let mut title = format!("{experiments}, {kept} kept");
         let value = |point: Option<&Point>| Some(point?.value.as_ref()?.to_string());

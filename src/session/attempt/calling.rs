@@ -2,17 +2,13 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::Zoned;
 
-use super::during_call::{CallCut, RunLogBefore, own_training, wait_for_agent};
-use super::left_over::restore_after;
-use super::lifecycle::next_rework;
-use super::running::DELETIONS;
-use super::searching::search;
+use super::{CallCut, DELETIONS, RunLogBefore, next_rework, own_training, restore_after, search, wait_for_agent};
 use crate::agent::{
     self, AgentCommand, Answer, Briefing, Memories, MergeRequest, Other, Proposal, ReworkedExperiment, SearchFinding,
 };
@@ -21,15 +17,16 @@ use crate::domain::{
     Actor, CommitId, Event, ExperimentId, LastCall, Message, Notice, Outage, OutageKind, Record, Refusal, Role, Usage,
     span_text,
 };
-use crate::exec::{self, ExecError, Executor, Job, Running};
+use crate::exec::{ExecError, Executor, Exit, Job, Running};
 use crate::fs::write_unsynced;
 use crate::machine::{Attempt, AttemptHead, Draft};
-use crate::rules::{CallEnd, ReworkCall, Silence, described, idle_limits, outage, priced, question, refused};
+use crate::rules::{CallEnd, ReworkCall, Silence, described, idle_limits, kept_out, outage, priced, question, refused};
 use crate::session::errors::SessionError;
 use crate::session::files::{PROGRAM, own_path, read_program, refuse_spoilt, remove_file};
 use crate::session::handlers::{Workspace, copied_log, remove_call_git};
+use crate::session::research::covered_topics;
 use crate::session::store::{
-    AGENT, Store, add_said, clear_run_folder, close_escalation, end_of_log, last_failed_log, receive_messages,
+    AGENT, Store, add_said, clear_run_folder, close_escalation, end_of_log, last_failed_log, real, receive_messages,
 };
 use crate::session::wait::{Exited, SessionContext, WaitEnd};
 use crate::state::{Journal, SessionFolder};
@@ -37,7 +34,7 @@ use crate::state::{Journal, SessionFolder};
 /// The result of a finished call.
 pub(crate) struct CallWork {
     /// Exit status and duration of its process.
-    pub(crate) exit: exec::Exit,
+    pub(crate) exit: Exit,
     /// True if it was terminated at the loop's time limit, before its own.
     pub(crate) cut_short: bool,
     /// Its tokens and cost.
@@ -50,6 +47,8 @@ pub(crate) struct CallWork {
     pub(crate) said: Option<String>,
     /// The last line of its output that can describe the change.
     pub(crate) described: Option<String>,
+    /// The protected paths from which its wall kept it, if it failed.
+    pub(crate) kept_out: Vec<PathBuf>,
     /// The lessons, findings and offers in its prompt.
     pub(crate) memories: Memories,
     /// The user's messages in its prompt.
@@ -87,6 +86,7 @@ struct BeforeCall {
 struct CallParts<'a> {
     memories: &'a Memories,
     words: &'a [Message],
+    coverage: &'a [(String, usize)],
     found: &'a [SearchFinding],
     asked_again: Option<&'a str>,
 }
@@ -174,7 +174,11 @@ impl<'a> Calling<'a> {
         shared: &SessionContext<'_>,
         asked_again: Option<&str>,
     ) -> Result<WaitEnd<Option<Box<CallWork>>>, SessionError> {
-        let found = match self.search(shared).await?.done() {
+        let coverage = {
+            let store = shared.store();
+            covered_topics(&store.repo, &store.contract, &store.history)?
+        };
+        let found = match self.search(shared, &coverage).await?.done() {
             Ok(found) => found,
             Err(ending) => {
                 if !matches!(ending, WaitEnd::Detached) {
@@ -195,7 +199,7 @@ impl<'a> Calling<'a> {
             }
             Purpose::Summary | Purpose::Proposal(_) => Vec::new(),
         };
-        let told = CallParts { memories: &memories, words: &words, found: &found, asked_again };
+        let told = CallParts { memories: &memories, words: &words, coverage: &coverage, found: &found, asked_again };
         let run_log = RunLogBefore::of(workspace.repo.worktree());
         let ((mut ended, cut), is_capped) = self.call(workspace, shared, told, log_from).await?;
         let rewrote_log = run_log.is_rewritten(&copied_log(&self.files.folder));
@@ -224,9 +228,38 @@ impl<'a> Calling<'a> {
     }
 
     /// Runs the search commands for a new experiment, if its directive asks for that. Returns their findings.
-    async fn search(&self, shared: &SessionContext<'_>) -> Result<WaitEnd<Rc<[SearchFinding]>>, SessionError> {
+    async fn search(
+        &self,
+        shared: &SessionContext<'_>,
+        coverage: &[(String, usize)],
+    ) -> Result<WaitEnd<Rc<[SearchFinding]>>, SessionError> {
         let is_new = self.purpose == Purpose::Change && self.merging.is_none() && self.reworked.is_none();
-        if is_new { search(shared, self.head.id).await } else { Ok(WaitEnd::Done(Rc::from([]))) }
+        if is_new { search(shared, self.head.id, coverage).await } else { Ok(WaitEnd::Done(Rc::from([]))) }
+    }
+
+    /// The exit of a call, or `None` after an outage. What a call without one left is put away.
+    fn take_exit(
+        &self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        ended: WaitEnd<Exited>,
+        log_from: u64,
+    ) -> Result<WaitEnd<Option<Exit>>, SessionError> {
+        let ending = match ended {
+            WaitEnd::Done(Err(ExecError::Command { detail, .. } | ExecError::NoWall { detail, .. })) => {
+                self.enter_outage(workspace, store, not_started(&detail), 0.0)?;
+                return Ok(WaitEnd::Done(None));
+            }
+            WaitEnd::Done(exit) => return Ok(WaitEnd::Done(Some(exit?))),
+            WaitEnd::Detached => return Ok(WaitEnd::Detached),
+            WaitEnd::Lost => WaitEnd::Lost,
+            WaitEnd::Interrupted => {
+                spend(store, agent::read_answer(&self.files.log(), log_from).usage);
+                WaitEnd::Interrupted
+            }
+        };
+        self.save_unfinished(workspace, store)?;
+        Ok(ending)
     }
 
     /// Reads what a call left, and puts it away if the call came to nothing.
@@ -239,29 +272,16 @@ impl<'a> Calling<'a> {
     ) -> Result<WaitEnd<Option<Box<CallWork>>>, SessionError> {
         let (id, log) = (self.head.id, self.files.log());
         let BeforeCall { log_from, commits, rows, is_capped, cut, rewrote_log, memories, words: told } = before;
-        let mut exit = match ended {
-            WaitEnd::Done(Err(ExecError::Command { detail, .. } | ExecError::NoWall { detail, .. })) => {
-                self.enter_outage(workspace, store, not_started(&detail), 0.0)?;
-                return Ok(WaitEnd::Done(None));
-            }
-            WaitEnd::Done(exit) => exit?,
-            WaitEnd::Interrupted => {
-                spend(store, agent::read_answer(&log, log_from).usage);
-                self.save_unfinished(workspace, store)?;
-                return Ok(WaitEnd::Interrupted);
-            }
-            WaitEnd::Detached => return Ok(WaitEnd::Detached),
-            WaitEnd::Lost => {
-                self.save_unfinished(workspace, store)?;
-                return Ok(WaitEnd::Lost);
-            }
+        let mut exit = match self.take_exit(workspace, store, ended, log_from)?.done() {
+            Ok(Some(exit)) => exit,
+            Ok(None) => return Ok(WaitEnd::Done(None)),
+            Err(ending) => return Ok(ending),
         };
         store.name_written_links(exit.started);
         let Answer { refusal, usage, text, words: streamed, rounds_are_up, .. } = agent::read_answer(&log, log_from);
-        if cut == Some(CallCut::Lingering) {
-            let why = "it printed its result 30 s ago and did not exit".to_owned();
-            store.note(Notice::CallEnded { id, why });
-        }
+        let is_lingering = cut == Some(CallCut::Lingering);
+        let lingered = is_lingering.then(|| "it printed its result 30 s ago and did not exit".to_owned());
+        lingered.into_iter().for_each(|why| store.note(Notice::CallEnded { id, why }));
         let ended_for =
             ended_for(&exit, cut == Some(CallCut::Rounds) || rounds_are_up, store.contract.caps.agent_rounds);
         let cut_short = is_capped && exit.timed_out && ended_for.is_none();
@@ -272,31 +292,21 @@ impl<'a> Calling<'a> {
         refuse_spoilt(&store.repo, &store.folder, "the agent", exit.exit != Some(0))?;
         let is_stream = streamed.is_some();
         let words = streamed.unwrap_or_else(|| agent::last_words(&log, log_from));
-        if let Some(outage) = self.outage(workspace, store, (&exit, &usage), refusal.as_ref(), &words)? {
+        let is_stopped = store.walls.hold() && exit.exit != Some(0) && !exit.timed_out;
+        let protected = if is_stopped { workspace.walled_paths(true) } else { Vec::new() };
+        let kept_out = kept_out(&words, &real(workspace.root()), &protected);
+        let has_answered = usage.tokens.is_some_and(|tokens| tokens.output > 0);
+        let end = CallEnd::of((exit.exit, exit.timed_out), has_answered, !kept_out.is_empty());
+        if let Some(outage) = self.outage(workspace, store, end, refusal.as_ref(), &words)? {
             self.enter_outage(workspace, store, outage, exit.seconds)?;
             return Ok(WaitEnd::Done(None));
         }
-        if let Some(over) = store.journal.agent_answered(store.contract.cadence.is_some()) {
-            store.note(Event::OutageOver { id, seconds: over.seconds });
-            close_escalation(store, "the agent is back");
-        }
-        if self.purpose == Purpose::Change {
-            let Store { journal, history, contract, .. } = store;
-            let training = || own_training(history, &contract.metric.name, rewrote_log, (&log, log_from));
-            if let Some((signs, run)) = journal.calls.note_training(training) {
-                store.note(Notice::AgentTrains { id, signs, call: exit.seconds, run });
-            }
-        }
+        self.note_answered(store, rewrote_log, log_from, exit.seconds);
         let commits = workspace.look_after_commits(store, &self.head.base, self.version(), commits)?;
         // Only the agent's own words count, not the rest of a stream.
-        let speech = match text {
-            Some(text) => text,
-            None if is_stream => String::new(),
-            None => words,
-        };
+        let speech = text.unwrap_or(if is_stream { String::new() } else { words });
         let said = agent::last_line(&speech);
-        let path = self.files.proposal();
-        let proposal = Proposal::read(&path);
+        let proposal = Proposal::read(&self.files.proposal());
         // The prompt for the next change mentions the last call for one.
         if self.purpose == Purpose::Change {
             store.journal.calls.end(LastCall {
@@ -305,12 +315,11 @@ impl<'a> Calling<'a> {
                 ended_after: (exit.timed_out && ended_for.is_none() && !cut_short)
                     .then_some(store.contract.agent_timeout.as_secs_f64()),
                 ended_for: ended_for.clone(),
-                unnamed: false,
                 commits: if commits.made > 1 { commits.made } else { 0 },
                 reset: commits.reset,
                 rows,
                 proposal_error: proposal.error.clone(),
-                ignored: Vec::new(),
+                ..LastCall::default()
             });
         }
         if let Some(why) = ended_for {
@@ -318,13 +327,31 @@ impl<'a> Calling<'a> {
             exit.timed_out = false;
         }
         if let Some(error) = &proposal.error {
-            store.note(Notice::Ignored { path, error: error.clone() });
+            store.note(Notice::Ignored { path: self.files.proposal(), error: error.clone() });
         }
         // Ideas are worth keeping even if the change is not.
         store.add_ideas(id, &proposal.ideas)?;
         let described = described(&speech);
-        let work = CallWork { exit, cut_short, usage, proposal, speech, said, described, memories, words: told };
+        let words = told;
+        let work = CallWork { exit, cut_short, usage, proposal, speech, said, described, kept_out, memories, words };
         Ok(WaitEnd::Done(Some(Box::new(work))))
+    }
+
+    /// Notes that the agent answered, and in a call for a change whether it trained by itself.
+    fn note_answered(&self, store: &mut Store, rewrote_log: bool, log_from: u64, call: f64) {
+        let id = self.head.id;
+        if let Some(over) = store.journal.agent_answered(store.contract.cadence.is_some()) {
+            store.note(Event::OutageOver { id, seconds: over.seconds });
+            close_escalation(store, "the agent is back");
+        }
+        if self.purpose == Purpose::Change {
+            let Store { journal, history, contract, .. } = store;
+            let log = self.files.log();
+            let training = || own_training(history, &contract.metric.name, rewrote_log, (&log, log_from));
+            if let Some((signs, run)) = journal.calls.note_training(training) {
+                store.note(Notice::AgentTrains { id, signs, call, run });
+            }
+        }
     }
 
     /// The outage that kept the agent from its work, if that is why its call failed: by its answer, otherwise by `words`, the
@@ -333,14 +360,12 @@ impl<'a> Calling<'a> {
         &self,
         workspace: &mut Workspace,
         store: &mut Store,
-        (exit, usage): (&exec::Exit, &Usage),
+        end: CallEnd,
         refusal: Option<&Refusal>,
         words: &str,
     ) -> Result<Option<Outage>, SessionError> {
         // The times that an agent names are those of the real clock.
         let now = Zoned::now();
-        let answered = usage.tokens.is_some_and(|tokens| tokens.output > 0);
-        let end = CallEnd { exit: exit.exit, timed_out: exit.timed_out, changed: false, answered };
         let of = |end| refusal.and_then(|refusal| refused(refusal, end, &now)).or_else(|| outage(words, end, &now));
         let Some(found) = of(end) else { return Ok(None) };
         // Only now is the working tree worth a look.
@@ -376,6 +401,45 @@ impl<'a> Calling<'a> {
         Ok((wait_for_agent(shared, &mut job, (&self.files.log(), log_from), rounds).await?, is_capped))
     }
 
+    /// The prompt of the call.
+    fn prompt(&self, store: &mut Store, told: CallParts<'_>) -> String {
+        let CallParts { memories, words, coverage, found, asked_again } = told;
+        let program = program(store);
+        let others = others(store, self.head.id);
+        let task = self.reworked.and_then(|draft| FurtherCall::of(draft, &store.folder));
+        let failed_log = last_failed_log(&store.folder, &store.history);
+        let is_new = task.is_none() && self.merging.is_none();
+        let Journal { ladder, calls, .. } = &store.journal;
+        let briefing = Briefing {
+            contract: &store.contract,
+            history: &store.history,
+            experiment: self.head.id,
+            idle_calls: calls.idle(),
+            last_call: calls.last(),
+            memories,
+            directive: ladder.directive_in(&store.contract, self.head.seat),
+            coverage,
+            found,
+            asked_again,
+            reworked: task.as_ref().map(FurtherCall::told),
+            others: &others,
+            merging: self.merging.as_ref(),
+            proposals: if is_new { ladder.proposals(self.head.id) } else { &[] },
+            words,
+            failed_log: &failed_log,
+            is_full: false,
+        };
+        let text = match self.purpose {
+            Purpose::Summary => agent::summary_prompt(&briefing),
+            Purpose::Proposal(role) => agent::explore_prompt(&briefing, role),
+            Purpose::Change => agent::prompt(program.as_deref(), &briefing),
+        };
+        if self.purpose == Purpose::Change && is_new {
+            store.journal.ladder.show_proposals(self.head.id);
+        }
+        text
+    }
+
     /// Writes the prompt and starts the agent; `left` is how long the loop goes on. Returns also whether that is less than a
     /// call may take.
     fn start(
@@ -384,7 +448,7 @@ impl<'a> Calling<'a> {
         store: &mut Store,
         executor: &Executor,
         left: Option<Duration>,
-        CallParts { memories, words, found, asked_again }: CallParts<'_>,
+        told: CallParts<'_>,
     ) -> Result<(Running, bool), SessionError> {
         let (id, files) = (self.head.id, &self.files);
         let contract = store.contract.clone();
@@ -395,39 +459,11 @@ impl<'a> Calling<'a> {
         let root = workspace.root().to_owned();
         workspace.wait_past_last_run(store);
         clear_run_folder(&store.folder, id, contract.guards.len(), &mut store.notices)?;
-        let program = program(store);
         if workspace.owner.is_disposable() {
             copy_rows(store, &root)?;
         }
-        let others = others(store, id);
-        let task = self.reworked.and_then(|draft| FurtherCall::of(draft, &store.folder));
-        let failed_log = last_failed_log(&store.folder, &store.history);
-        let Journal { ladder, calls, .. } = &store.journal;
-        let proposals = if task.is_none() && self.merging.is_none() { ladder.proposals() } else { &[] };
-        let briefing = Briefing {
-            contract: &contract,
-            history: &store.history,
-            experiment: id,
-            idle_calls: calls.idle(),
-            last_call: calls.last(),
-            memories,
-            directive: ladder.directive_in(&contract, self.head.seat),
-            found,
-            asked_again,
-            reworked: task.as_ref().map(FurtherCall::told),
-            others: &others,
-            merging: self.merging.as_ref(),
-            proposals,
-            words,
-            failed_log: &failed_log,
-            is_full: false,
-        };
         remove_file(&files.proposal())?;
-        let prompt = match self.purpose {
-            Purpose::Summary => agent::summary_prompt(&briefing),
-            Purpose::Proposal(role) => agent::explore_prompt(&briefing, role),
-            Purpose::Change => agent::prompt(program.as_deref(), &briefing),
-        };
+        let prompt = self.prompt(store, told);
         let baseline = store.history.baseline().and_then(|record| record.metric.number());
         let best = store.history.best_kept();
         let mut env = agent::variables(
@@ -566,7 +602,7 @@ fn others(store: &Store, id: ExperimentId) -> Vec<Other> {
 }
 
 /// The cap that ended a call before its time limit, in words; `rounds` are those that it may take.
-fn ended_for(exit: &exec::Exit, over_rounds: bool, rounds: Option<u32>) -> Option<String> {
+fn ended_for(exit: &Exit, over_rounds: bool, rounds: Option<u32>) -> Option<String> {
     let silent = exit.silent.map(|seconds| format!("silent for {}", span_text(seconds)));
     let rounds =
         || rounds.map_or("all its rounds were used".to_owned(), |limit| format!("all {limit} rounds were used"));

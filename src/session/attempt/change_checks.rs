@@ -3,22 +3,22 @@
 
 use std::path::{Path, PathBuf};
 
-use super::left_over::{await_files, restore_after};
-use super::lifecycle::{Attempted, MeasuredChange, RunningChange, Stage, roll_back, roll_back_version};
-use super::measuring::metric_file_of;
-use super::running::is_tree_lost;
+use super::{
+    Attempted, MeasuredChange, RunningChange, Stage, await_files, is_tree_lost, metric_file_of, restore_after,
+    roll_back, roll_back_version,
+};
 use crate::domain::{
     Actor, CommitId, Event, ExperimentId, Failure, FailureClass, Fingerprint, GuardRun, Notice, Outcome, Phase, Record,
     bytes_text,
 };
 use crate::exec::{ExecError, Executor, Exit, Job};
 use crate::fs::{read_regular, read_tail, write_unsynced};
-use crate::git::{ChangeKind, ChangedPath, Diff, EntryKind, TooLarge, TreeStamps, WorktreeSnapshot};
+use crate::git::{ChangeKind, ChangedPath, Diff, EntryKind, Stored, TooLarge, TreeStamps, WorktreeSnapshot};
 use crate::machine::{Attempt, AttemptHead, MOST_EVICTIONS, Made};
 use crate::measure::{EXCERPT_LINES, last_lines};
 use crate::rules::{
-    Disturbance, FileEdit, FileTerms, Forbidden, LOST_RETRIES, RunFound, WalledRole, fingerprint, is_same_change,
-    measured_before,
+    Disturbance, FileEdit, FileTerms, Forbidden, LARGEST_ADDED, LOST_RETRIES, RunFound, WalledRole, fingerprint,
+    is_same_change, measured_before,
 };
 use crate::score::source_id;
 use crate::session::errors::SessionError;
@@ -44,6 +44,7 @@ impl Workspace {
         let edits = edits(store, &self.file_terms, &head.base, &commit)?;
         let mut found = found.clone();
         found.protected.extend(self.taken_ids(store, &commit, &edits)?);
+        found.protected.extend(self.dropped_imports(store, &commit, &edits)?);
         let refused = match self.file_terms.refuse(&edits, &found) {
             None if !too_large.is_empty() => {
                 let lines =
@@ -52,7 +53,7 @@ impl Workspace {
             }
             // One that comes so far was asked for another direction before.
             None if head.versions.is_empty()
-                && let Some(direction) = repeated_direction(store, head.direction.as_deref(), head.seat) =>
+                && let Some(direction) = repeated_direction(store, head.direction.as_deref()) =>
             {
                 Some(Failure::new(FailureClass::Repeated, direction))
             }
@@ -68,6 +69,22 @@ impl Workspace {
             refused => refused,
         };
         Ok(Made { head, commit, fingerprint: Some(change), refused, ..Made::default() })
+    }
+
+    /// The Python files of a change that no longer import what they imported from protected files at the start, each with
+    /// the reason to refuse it.
+    fn dropped_imports(&self, store: &Store, at: &CommitId, edits: &[FileEdit]) -> Result<Vec<String>, SessionError> {
+        let mut dropped = Vec::new();
+        let is_checked =
+            |path: &&PathBuf| !store.contract.allow_import_changes && path.extension() == Some("py".as_ref());
+        for path in edits.iter().map(|edit| &edit.path).filter(is_checked) {
+            let read = |commit| store.repo.objects.read_at(commit, path, LARGEST_ADDED);
+            if let (Stored::File(before), Stored::File(now)) = (read(&store.contract.start)?, read(at)?) {
+                let [before, now] = [before, now].map(|text| String::from_utf8_lossy(&text).into_owned());
+                dropped.extend(self.file_terms.refuse_imports(path, &before, &now));
+            }
+        }
+        Ok(dropped)
     }
 
     /// The new sources of a change whose id another source has, each with the reason to refuse it: neither could be cited, and
@@ -121,9 +138,9 @@ pub(crate) fn check_again(
     Ok(Some(Made { refused: Some(refused), ..made.clone() }))
 }
 
-/// The direction that a change made in a seat names although it was tried and a new one was asked for.
-pub(crate) fn repeated_direction(store: &Store, direction: Option<&str>, seat: Option<u32>) -> Option<String> {
-    store.journal.ladder.repeated_direction(&store.contract, &store.history, direction, seat)
+/// The direction that a change names although it was tried and a new one was asked for.
+pub(crate) fn repeated_direction(store: &Store, direction: Option<&str>) -> Option<String> {
+    store.journal.ladder.repeated_direction(&store.history, direction)
 }
 
 /// The attempt that is open beside this one with the same change.
@@ -241,7 +258,7 @@ impl RunningChange {
         terms: &FileTerms,
         disturbance: Disturbance,
     ) -> Result<Disturbance, SessionError> {
-        let exempt = store.history.baseline().map(|baseline| &baseline.changed_while_running);
+        let exempt = store.history.baseline().map(|baseline| &baseline.conditions.changed_while_running);
         let is_lock = disturbance.paths().iter().any(|path| terms.project_of_lock(path).is_some());
         let objects = &store.repo.objects;
         let since_start = match is_lock {
@@ -318,10 +335,10 @@ impl MeasuredChange {
             crash::point("guarding.entered");
         }
         let (mut lost, mut evicted) = (0, 0);
-        while let Some(command) = commands.get(self.draft.record.guards.len())
-            && self.draft.record.guards.last().is_none_or(|guard| guard.passed)
+        while let Some(command) = commands.get(self.draft.record.proof.guards.len())
+            && self.draft.record.proof.guards.last().is_none_or(|guard| guard.passed)
         {
-            let number = self.draft.record.guards.len() + 1;
+            let number = self.draft.record.proof.guards.len() + 1;
             let exit = match self.wait_for_guard(workspace, shared, number, command, deadline).await? {
                 WaitEnd::Done(Err(ExecError::NoWall { detail, .. })) if lost < LOST_RETRIES => {
                     lost += 1;
@@ -356,14 +373,14 @@ impl MeasuredChange {
             lost = 0;
             let guard = self.judge_guard(workspace, &mut shared.store(), number, command, &exit)?;
             shared.emit(Event::GuardFinished { id: self.id(), guard: guard.clone() })?;
-            self.draft.record.guards.push(guard);
+            self.draft.record.proof.guards.push(guard);
             // Made by this one, in the name of the next. It is no guard's as long as the journal has not this one's.
             self.forget_guard(&shared.store(), number + 1)?;
             self.enter(&mut shared.store(), Attempt::Guard)?;
             crash::point("guarding.guard_noted");
         }
         let record = &mut self.draft.record;
-        if let Some(guard) = record.guards.last().filter(|guard| !guard.passed) {
+        if let Some(guard) = record.proof.guards.last().filter(|guard| !guard.passed) {
             let (reason, failure) = refused_by(guard, record);
             (record.outcome, record.reason, record.failure) = (Outcome::Discard, reason, Some(failure));
         }
@@ -451,7 +468,8 @@ impl MeasuredChange {
             tied: false,
             watched: None,
             gpu_sharers: None,
-            wall: workspace.wall(store, folder, command, &WalledRole::Run),
+            // No command that may write the log: it is the run's.
+            wall: workspace.wall(store, folder, "", &WalledRole::Run),
             answers: false,
             ticket: None,
         })?;
@@ -495,7 +513,7 @@ impl MeasuredChange {
 
     /// Removes the results of the guard that is next, so that it runs again.
     pub(crate) fn forget_next_guard(&self, store: &Store) -> Result<(), SessionError> {
-        self.forget_guard(store, self.draft.record.guards.len() + 1)
+        self.forget_guard(store, self.draft.record.proof.guards.len() + 1)
     }
 
     /// Removes the files of a finished guard, so that it runs again.

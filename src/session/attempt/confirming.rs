@@ -1,15 +1,14 @@
 //! Fresh runs that decide on a change: those of a change that its first run selected and of the baseline, and with `--decide
 //! once` the control of a gain, the run of the experiment to beat.
 
-use super::incumbent_check::to_base;
-use super::lifecycle::{Attempted, MeasuredChange, RunningChange, Stage};
-use super::line::decide_trial;
+use super::{Attempted, MeasuredChange, RunningChange, Stage, decide_trial, to_base};
 use crate::crash;
 use crate::domain::{Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Run, RunResult, RunRole};
 use crate::machine::{Attempt, AttemptEntry, AttemptHead, Draft, Made, OpenRun};
 use crate::rules::{
     Contender, FreshStep, LOST_RETRIES, MAX_FRESH, Measurement, Verdict, baseline_with, control_due, controlled,
-    describe_failure, fresh_step, is_confirmed, is_research, is_timed, over_limit, with_runs,
+    describe_failure, fresh_runs, fresh_step, is_confirmed, is_research, is_timed, most_of_baseline, over_limit,
+    with_runs,
 };
 use crate::session::errors::SessionError;
 use crate::session::handlers::Workspace;
@@ -39,15 +38,14 @@ impl MeasuredChange {
     }
 
     fn is_to_have_fresh_runs(&self, store: &Store) -> bool {
-        let is_fresh = |run: &Run| {
-            !run.void && (run.role == Some(RunRole::Confirm) || run.role == Some(RunRole::Trial) && run.seed != Some(1))
-        };
+        let is_fresh = |run: &&Run| !run.void && matches!(run.role, Some(RunRole::Confirm | RunRole::Trial));
         let record = &self.draft.record;
+        let first = usize::from(self.draft.made.head.first_run_counts());
         is_confirmed(&store.contract)
             && store.contract.keep_above.is_none()
             && !self.id().is_baseline()
             && record.outcome == Outcome::Keep
-            && !record.runs.iter().any(is_fresh)
+            && record.runs.iter().filter(is_fresh).count() <= first
     }
 
     /// Runs it afresh until that decides on it. It stays open if the loop is to end meanwhile: the fresh runs that it has
@@ -85,10 +83,7 @@ impl MeasuredChange {
                 FreshStep::Baseline(number) => {
                     NeededRun { run: OpenRun::new(RunRole::Baseline, number), of: ExperimentId::BASELINE }
                 }
-                FreshStep::Another(number) if self.draft.made.head.trial().is_some() => {
-                    NeededRun { run: OpenRun::new(RunRole::Trial, number + 1), of: self.id() }
-                }
-                FreshStep::Another(number) => NeededRun { run: OpenRun::new(RunRole::Confirm, number), of: self.id() },
+                FreshStep::Another(number) => NeededRun { run: self.draft.made.head.fresh_run(number), of: self.id() },
             };
             match self.fresh_run(workspace, shared, wanted, deadline).await? {
                 FreshRunEnd::Left(attempted) => return Ok(Stage::Over(attempted)),
@@ -103,8 +98,8 @@ impl MeasuredChange {
         let Made { head, .. } = &self.draft.made;
         let left = store.journal.find(head.id);
         let results = left.map(AttemptEntry::results).unwrap_or_default();
-        let first_counts = head.trial().is_some();
-        let role = if first_counts { RunRole::Trial } else { RunRole::Confirm };
+        let first_counts = head.first_run_counts();
+        let role = head.fresh_run(1).role;
         let is_under_way =
             |run: &OpenRun| run.role == role && !run.is_first() && run.starts > 0 && run.result.is_none();
         let has_begun = left.is_some_and(|left| left.runs.iter().any(is_under_way));
@@ -112,7 +107,7 @@ impl MeasuredChange {
         let contender = Contender { draft, results: &results, first_counts, has_begun };
         let base = store.history.kept_at(&head.base);
         let records = base.map_or(store.history.records(), |base| store.history.as_of(base));
-        fresh_step(&store.contract, &store.history, records, draft.diff, contender)
+        fresh_step(&store.contract, &store.history, records, draft.change.diff, contender)
     }
 
     /// Makes a fresh run, or picks up the one that is under way, and takes in what it gave.
@@ -280,9 +275,9 @@ impl MeasuredChange {
                 outcome: Outcome::Crash,
                 reason: format!("{}, but its fresh run{seed} failed: {why}", draft.reason),
                 failure: Some(failure.clone()),
-                gpu_others: measured.gpu_others.clone(),
                 ..draft
             };
+            draft.conditions.gpu_others.clone_from(&measured.gpu_others);
             draft.add_runs(run, measured.sandbox);
             draft.metric.put(None);
             draft
@@ -314,31 +309,27 @@ impl MeasuredChange {
                     role: Some(RunRole::Baseline),
                     seed: Some(seed),
                     started: store.now(),
-                    seconds: 0.0,
-                    exit: None,
-                    signal: None,
-                    silent: None,
-                    value: None,
-                    digits: None,
                     commit: Some(baseline.commit.clone()),
-                    void: false,
-                    tainted: 0,
-                    queued: None,
-                    partial: false,
-                    part: None,
+                    ..Run::default()
                 };
                 baseline.runs.push(run.unwrap_or(lost));
                 store.note(Notice::BaselineFailed { seed, why: measured.ended.clone() });
                 baseline
             }
         };
-        record.carried.extend(fresh.carried().cloned());
+        record.conditions.carried.extend(fresh.carried().cloned());
         store.amend_record(&record)?;
         crash::point("confirming.baseline_amended");
         store.replace_row(&record)?;
         crash::point("confirming.row_replaced");
         store.journal.forget_runs(self.id(), |known| known.is(fresh));
-        store.write_journal()
+        store.write_journal()?;
+        let (runs, value) = (fresh_runs(&record).len() as u32, record.metric.number());
+        if let Some(value) = value.filter(|_| runs >= most_of_baseline(&store.contract)) {
+            store.note(Notice::BaselineValue { value: format!("{value:#}"), runs });
+            store.note_noise();
+        }
+        Ok(())
     }
 
     /// Ends what a process that was killed has begun with a run of the baseline: its record has it, its row may not.
@@ -394,8 +385,8 @@ impl MeasuredChange {
         let Draft { made, record, .. } = &mut self.draft;
         let left = store.journal.find(made.head.id);
         let results = left.map(AttemptEntry::results).unwrap_or_default();
-        record.carried.extend(left.iter().flat_map(|left| &left.runs).flat_map(OpenRun::carried).cloned());
-        **record = change(with_runs(record, &results, made.head.trial().is_some()));
+        record.conditions.carried.extend(left.iter().flat_map(|left| &left.runs).flat_map(OpenRun::carried).cloned());
+        **record = change(with_runs(record, &results, made.head.first_run_counts()));
         store.journal.forget_runs(made.head.id, |run| !run.is_first());
     }
 }
@@ -405,7 +396,7 @@ impl MeasuredChange {
     fn to_control(&self, store: &Store) -> Option<(ExperimentId, Number)> {
         let Store { contract, history, journal, .. } = store;
         let Draft { made, record: draft, .. } = &self.draft;
-        if draft.outcome != Outcome::Keep || draft.control.is_some() {
+        if draft.outcome != Outcome::Keep || draft.proof.control.is_some() {
             return None;
         }
         // One that has begun is awaited, whatever the settings say now.
@@ -445,7 +436,7 @@ impl MeasuredChange {
             });
             let mut record: Record = controlled((*self.draft.record).clone(), (id, &before), now);
             record.add_runs(measured.counted_run(Some(&control.made.commit)), measured.sandbox);
-            record.carried.extend(control.run.carried().cloned());
+            record.conditions.carried.extend(control.run.carried().cloned());
             *self.draft.record = record;
         }
         store.journal.forget_runs(self.id(), is_control);

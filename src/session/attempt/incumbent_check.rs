@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::lifecycle::RunningChange;
+use super::RunningChange;
 use crate::domain::{
     Concurrency, ExperimentId, Failure, FailureClass, GpuOther, Notice, Number, Record, RunRole, experiment_name,
 };

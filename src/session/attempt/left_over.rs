@@ -10,8 +10,7 @@ use std::{fs, io, thread};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::lifecycle::{MeasuredChange, RunningChange};
-use super::measuring::metric_file_of;
+use super::{MeasuredChange, RunningChange, metric_file_of};
 use crate::domain::{Artifact, ArtifactsRun, ExperimentId, Notice, Record, RunRole, SizeLimit, Space, list};
 use crate::exec::{Job, may_be_held};
 use crate::fs::{free_name, retry_if_removed};
@@ -256,9 +255,8 @@ impl MeasuredChange {
         if runs.is_empty() {
             return Ok(());
         }
-        // The first run of a trial decides with the others.
-        let is_trial = self.draft.made.head.trial().is_some();
-        runs.extend(left.first_run().cloned().filter(|_| is_trial).zip(self.draft.record.metric.value));
+        let first_counts = self.draft.made.head.first_run_counts();
+        runs.extend(left.first_run().cloned().filter(|_| first_counts).zip(self.draft.record.metric.value));
         let folder = |run: &OpenRun| self.with_run(run.clone()).run_folder(store);
         let mut best: Option<(&OpenRun, f64, Vec<Artifact>)> = None;
         for (run, value) in &runs {
@@ -291,7 +289,7 @@ pub(crate) fn settle_artifacts(
     limit: SizeLimit,
     (record, from): (&Record, ExperimentId),
 ) -> Result<(), StateError> {
-    let settled = match record.artifacts.is_empty() {
+    let settled = match record.proof.artifacts.is_empty() {
         true => folder.forget_artifacts(record.id).and_then(|()| folder.forget_artifacts(from)),
         false => folder.settle_artifacts(record.id, from).and_then(|()| limit_artifacts(folder, history, limit)),
     };
@@ -323,10 +321,10 @@ pub(crate) fn settle_left_artifacts(
 /// Deletes artifacts that are more than the session may have.
 fn limit_artifacts(folder: &SessionFolder, history: &History, limit: SizeLimit) -> Result<(), StateError> {
     let best = history.best().map(|(id, _)| id);
-    let there = |record: &&Record| !record.artifacts.is_empty() && folder.artifacts(record.id).is_dir();
+    let there = |record: &&Record| !record.proof.artifacts.is_empty() && folder.artifacts(record.id).is_dir();
     let all = history.records().iter().filter(there).map(|record| ExperimentArtifacts {
         id: record.id,
-        bytes: record.artifacts.iter().map(|artifact| artifact.bytes).sum(),
+        bytes: record.proof.artifacts.iter().map(|artifact| artifact.bytes).sum(),
         is_best: Some(record.id) == best,
     });
     let all: Vec<ExperimentArtifacts> = all.collect();

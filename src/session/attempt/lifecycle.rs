@@ -1,19 +1,15 @@
 //! One experiment from its commit to its row: run, judge, record, settle, or roll back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Map;
 
-use super::change_checks::check_again;
-use super::incumbent_check::to_base;
-use super::left_over::{await_files, end_jobs};
-use super::line::judge_trial;
-use super::recording::join_line;
+use super::{await_files, check_again, end_jobs, join_line, judge_trial, to_base, unselected};
 use crate::crash;
 use crate::domain::{
-    CommitId, DiffStat, Environment, ExperimentId, GpuOther, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run,
-    Unparsed, Waits,
+    CommitId, Conditions, DiffStat, Environment, ExperimentId, GpuOther, MetricValue, Outcome, Phase, Proof,
+    Provenance, RECORD_VERSION, Record, RecordedChange, Run, Unparsed,
 };
 use crate::exec::Executor;
 use crate::machine::{Attempt, AttemptEntry, Draft, Made, OpenRun};
@@ -24,7 +20,7 @@ use crate::rules::{
 use crate::session::errors::SessionError;
 use crate::session::files::{ignored_inputs, read_records};
 use crate::session::handlers::{Workspace, name_of};
-use crate::session::store::{REVIEW, Store, guard_name, is_being_replaced, job_place, run_name};
+use crate::session::store::{Store, is_being_replaced, job_of, job_place};
 use crate::session::wait::{Deadline, SessionContext, WaitEnd};
 
 /// The result of driving an attempt.
@@ -115,15 +111,6 @@ pub(crate) struct MeasuredChange {
 /// The run of a version that was reworked.
 fn voided(run: &Run) -> Run {
     Run { void: true, ..run.clone() }
-}
-
-/// The newest job of an attempt, by what the journal says.
-pub(crate) fn job_of(entry: &AttemptEntry) -> String {
-    match &entry.attempt {
-        Attempt::Guard(draft) => guard_name(draft.record.guards.len() + 1),
-        Attempt::Review(_) => REVIEW.to_owned(),
-        _ => run_name(&entry.run()),
-    }
 }
 
 /// Gathers the facts for recovery from the journal, the records and the run's folder.
@@ -256,10 +243,8 @@ impl LeftAttempt {
                 attempt.head_mut().seat = None;
                 store.enter(attempt.clone())?;
             }
-            (Step::AwaitSlot, _) => {
-                if let Attempt::Ready(Made { refused: Some(_), .. }) = attempt {
-                    store.enter(attempt.clone())?;
-                }
+            (Step::AwaitSlot, _) if matches!(attempt, Attempt::Ready(Made { refused: Some(_), .. })) => {
+                store.enter(attempt.clone())?;
             }
             (Step::Record, tree) => {
                 store.finish_recording(attempt.clone(), tree.and_then(Workspace::users))?;
@@ -268,7 +253,8 @@ impl LeftAttempt {
             (Step::Close, Some(tree)) => tree.enter_idle(store, attempt.id(), None)?,
             (Step::Close, None) => store.close_open(attempt.id())?,
             (
-                Step::EndJobs
+                Step::AwaitSlot
+                | Step::EndJobs
                 | Step::Finish
                 | Step::Reset
                 | Step::BringBack
@@ -285,7 +271,7 @@ impl LeftAttempt {
 impl RunningChange {
     /// A change whose first run was never started.
     pub(crate) fn new(made: Made) -> Self {
-        let run = OpenRun::new(made.head.first_role(), 1);
+        let run = made.head.first_run();
         RunningChange { made, phase: Phase::Idle, run, is_prepared: false }
     }
 
@@ -372,6 +358,9 @@ impl RunningChange {
             return judge_trial(store, trial, diff, measured);
         }
         let Store { contract, history, .. } = store;
+        if let Some(verdict) = unselected(contract, measured).filter(|_| head.is_second_look()) {
+            return (verdict, Vec::new(), None);
+        }
         // Beside others, the incumbent may be another one by now.
         let made_on = history.kept_at(&head.base);
         let records = made_on.map_or(history.records(), |base| history.as_of(base));
@@ -387,31 +376,16 @@ impl RunningChange {
         measured: Measurement,
         environment: Arc<Environment>,
     ) -> Result<MeasuredChange, SessionError> {
-        let environment = match measured.node.clone() {
-            None => environment,
-            Some(Environment { host, gpu, gpus, driver, .. }) => {
-                Arc::new(Environment { host, gpu, gpus, driver, ..(*environment).clone() })
-            }
-        };
-        let (head, commit) = (&self.made.head, &self.made.commit);
-        let base = &head.base;
+        let environment = environment_at(environment, measured.node.clone());
+        let (head, commit, base) = (&self.made.head, &self.made.commit, &self.made.head.base);
         let diff = if base == commit { DiffStat::default() } else { store.repo.objects.diff(base, commit)?.stat() };
         let (Verdict { outcome, mut reason }, unmet_limits, tested) = self.verdict(store, diff, &measured);
         let changed = measured.changed();
-        if !changed.is_empty() {
-            reason = format!("{reason}; {}", changed_text(&changed));
-        }
-        if !measured.gpu_others.is_empty() {
-            reason = format!("{reason}; {}", GpuOther::clause(&measured.gpu_others));
-        }
-        let ignored_inputs = match &measured.run {
-            Some(_) => ignored_inputs(&workspace.repo, &store.contract.command)?,
-            None => BTreeMap::new(),
-        };
-        let ignored_changed = match &head.agent {
-            Some(_) => store.journal.calls.last().ignored.iter().cloned().collect(),
-            None => BTreeSet::new(),
-        };
+        let of_changed = (!changed.is_empty()).then(|| changed_text(&changed));
+        let of_others = (!measured.gpu_others.is_empty()).then(|| GpuOther::clause(&measured.gpu_others));
+        of_changed.into_iter().chain(of_others).for_each(|clause| reason += &format!("; {clause}"));
+        let inputs = measured.run.as_ref().map(|_| ignored_inputs(&workspace.repo, &store.contract.command));
+        let ignored = head.agent.as_ref().map(|_| store.journal.calls.last().ignored.iter().cloned().collect());
         let run = measured.counted_run(workspace.owner.is_one_of_many().then_some(commit));
         let earlier = self.made.before.as_deref();
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
@@ -434,36 +408,41 @@ impl RunningChange {
             units: if head.id.is_baseline() { measured.units } else { BTreeMap::new() },
             memory_gb: measured.memory_gb,
             runs: earlier.map(|earlier| earlier.runs.iter().map(voided).collect()).unwrap_or_default(),
-            sandbox: earlier.and_then(|earlier| earlier.sandbox),
-            control: None,
-            guards: Vec::new(),
-            review: None,
-            artifacts: Vec::new(),
-            artifacts_run: None,
-            versions: head.versions.clone(),
-            diff,
-            fingerprint: self.made.fingerprint.clone(),
-            environment,
-            started: head.started,
-            finished: store.now(),
-            agent: head.agent.clone(),
-            imported: None,
-            proposal: Some(&head.proposal).filter(|said| !said.is_empty()).and_then(|said| Unparsed::of(said).ok()),
-            proposal_error: head.proposal_error.clone(),
-            changed_while_running: changed.iter().map(|path| name_of(path)).collect(),
-            gpu_others: measured.gpu_others,
-            carried: self.run.carried().cloned().collect(),
-            ignored_changed,
-            ignored_inputs,
-            layout: None,
-            waits: Waits::default(),
+            proof: Proof { sandbox: earlier.and_then(|earlier| earlier.proof.sandbox), ..Proof::default() },
+            change: RecordedChange {
+                versions: head.versions.clone(),
+                diff,
+                fingerprint: self.made.fingerprint.clone(),
+            },
+            origin: Provenance {
+                environment,
+                started: head.started,
+                finished: store.now(),
+                agent: head.agent.clone(),
+                imported: None,
+                proposal: Some(&head.proposal).filter(|said| !said.is_empty()).and_then(|said| Unparsed::of(said).ok()),
+                proposal_error: head.proposal_error.clone(),
+            },
+            conditions: Conditions {
+                changed_while_running: changed.iter().map(|path| name_of(path)).collect(),
+                gpu_others: measured.gpu_others,
+                carried: self.run.carried().cloned().collect(),
+                ignored_changed: ignored.unwrap_or_default(),
+                ignored_inputs: inputs.transpose()?.unwrap_or_default(),
+                ..Conditions::default()
+            },
             beside: head.beside.clone(),
             unknown_fields: Map::new(),
         };
         record.add_runs(run, measured.sandbox);
-        let draft = Draft { tested, ..Draft::new(self.made.clone(), record) };
-        Ok(MeasuredChange { draft, phase: self.phase })
+        Ok(MeasuredChange { draft: Draft { tested, ..Draft::new(self.made.clone(), record) }, phase: self.phase })
     }
+}
+
+/// The environment of a run on another node.
+fn environment_at(environment: Arc<Environment>, node: Option<Environment>) -> Arc<Environment> {
+    let Some(Environment { host, gpu, gpus, driver, .. }) = node else { return environment };
+    Arc::new(Environment { host, gpu, gpus, driver, ..(*environment).clone() })
 }
 
 impl MeasuredChange {
@@ -528,12 +507,12 @@ impl MeasuredChange {
 /// Returns the kind of further agent call that a draft leads to, if any.
 pub(crate) fn next_rework(draft: &Draft) -> Option<ReworkCall> {
     let head = &draft.made.head;
-    let ran = match head.trial() {
-        Some(_) => Ran::Trial,
-        None if !head.beside.replays.is_empty() => Ran::Merged,
-        None => Ran::Own,
+    let ran = match head.beside.replays.as_slice() {
+        _ if head.first_run_counts() => Ran::Trial,
+        [] => Ran::Own,
+        _ => Ran::Merged,
     };
-    next_rework_on_slots(ran, draft.record.failure.as_ref(), &draft.record.versions)
+    next_rework_on_slots(ran, draft.record.failure.as_ref(), &draft.record.change.versions)
 }
 
 /// Rolls an experiment back and reports `why`: its commit stays under a saved ref, branch and working tree are as before it.
@@ -545,11 +524,15 @@ pub(crate) fn roll_back(
 ) -> Result<(), SessionError> {
     let id = made.head.id;
     workspace.settle_settings(store)?;
-    if made.head.trial().is_none() {
+    if made.head.is_second_look() {
+        workspace.restore_base(store, made)?;
+    } else if made.head.trial().is_none() {
         workspace.undo_commit(store, made, &format!("experiment {id} {why}; its change"))?;
     }
-    // The agent is called again for it.
-    store.journal.calls.rollback_count();
+    if !made.head.is_second_look() {
+        // The agent is called again for it.
+        store.journal.calls.rollback_count();
+    }
     workspace.enter_idle(store, id, None)
 }
 
@@ -592,12 +575,9 @@ pub(crate) fn end_with_version(
     if made.commit != version.commit {
         workspace.undo_commit(store, &made, &format!("what was last made of experiment {}", made.head.id))?;
     }
-    let record = Record {
-        reason: format!("{}; {why}", version.reason),
-        // Calls without a result took time and tokens, too.
-        agent: made.head.agent.clone(),
-        ..version
-    };
+    let mut record = Record { reason: format!("{}; {why}", version.reason), ..version };
+    // Calls without a result took time and tokens, too.
+    record.origin.agent.clone_from(&made.head.agent);
     let made = Made { commit: record.commit.clone(), ..made };
     MeasuredChange { draft: Draft::new(made, record), phase: Phase::Idle }.record(workspace, store)
 }

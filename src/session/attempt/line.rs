@@ -1,11 +1,10 @@
 //! The line of winners: the steps that need no run, and its runs: merged winners on the incumbent, or one winner's own tree
 //! afresh.
 
-use super::lifecycle::RunningChange;
-use super::recording::{run_finished, without_own};
-use super::reworking::refuse_commit;
+use super::{RunningChange, refuse_commit, run_finished, without_own};
 use crate::domain::{
-    CommitId, Concurrency, DiffStat, ExperimentId, Number, Outcome, Record, Replay, Train, experiment_names,
+    CommitId, Concurrency, Contract, DiffStat, ExperimentId, Number, Outcome, Proof, Record, Replay, Train,
+    experiment_names,
 };
 use crate::machine::{Attempt, AttemptEntry, AttemptHead, Draft, Made, Origin, Ported};
 use crate::rules::{
@@ -83,6 +82,8 @@ pub(crate) fn merge_onto(
     ported: Option<&Ported>,
     ours: &CommitId,
 ) -> Result<(MergedChange, Option<CommitId>), SessionError> {
+    // One of which nothing is left says so of its own incumbent only.
+    let ported = ported.filter(|ported| ported.commit != ported.base || ported.base == *ours);
     let (base, commit) = ported.map_or((&made.head.base, &made.commit), |ported| (&ported.base, &ported.commit));
     let objects = &store.repo.objects;
     Ok(match objects.merge(base, ours, commit)? {
@@ -171,14 +172,13 @@ fn keep(store: &mut Store, cars: &[ExperimentId], number: &Number) -> Result<(),
             true => {
                 let mut merged = merged;
                 merged.metric.put(Some(number));
+                merged.origin.environment = measured.origin.environment.clone();
+                let Proof { artifacts, artifacts_run, guards, .. } = measured.proof.clone();
                 Record {
                     reason,
-                    artifacts: measured.artifacts.clone(),
-                    artifacts_run: measured.artifacts_run,
+                    proof: Proof { artifacts, artifacts_run, guards, ..merged.proof },
                     metrics: measured.metrics.clone(),
                     memory_gb: measured.memory_gb,
-                    guards: measured.guards.clone(),
-                    environment: measured.environment.clone(),
                     beside: Concurrency { train: Some(train), ..merged.beside },
                     ..merged
                 }
@@ -202,8 +202,8 @@ fn on_base(store: &Store, draft: Draft, base: CommitId, commit: CommitId) -> Res
     record.memory_gb = None;
     record.metrics = crate::domain::Metrics::default();
     record.give_artifacts(Vec::new(), None);
-    record.diff = objects.diff(&base, &commit)?.stat();
-    record.fingerprint = Some(fingerprint(objects.tree_of(&commit)?, &objects.diff_text(&base, &commit)?));
+    record.change.diff = objects.diff(&base, &commit)?.stat();
+    record.change.fingerprint = Some(fingerprint(objects.tree_of(&commit)?, &objects.diff_text(&base, &commit)?));
     (record.base, record.commit, record.outcome) = (base, commit, Outcome::Keep);
     Ok(record)
 }
@@ -227,7 +227,7 @@ fn replace(
     let made = draft.made.clone();
     let mut record = Record { reason, ..on_base(store, draft, tip, commit)? };
     (record.metrics, record.memory_gb) = (measured.metrics, measured.memory_gb);
-    record.give_artifacts(measured.artifacts, measured.artifacts_run);
+    record.give_artifacts(measured.proof.artifacts, measured.proof.artifacts_run);
     record.metric.put(Some(&number));
     record.beside.replaces = replaces;
     store.record_with_artifacts_of(made, vec![record], None, artifacts_of)
@@ -291,6 +291,15 @@ pub(crate) fn open_trial(
     Ok(Some(change))
 }
 
+/// The verdict on a first run that counts with those that follow, as nothing selected it: those decide. `None` if it has no
+/// value that may count.
+pub(crate) fn unselected(contract: &Contract, measured: &Measurement) -> Option<Verdict> {
+    let number = measured.value.as_ref().filter(|_| measured.failure.is_none());
+    let number = number.filter(|_| measured.unmet_limits(contract).is_empty())?;
+    let reason = format!("{} is {number:#} in its first run", contract.metric.name);
+    Some(Verdict { outcome: Outcome::Keep, reason })
+}
+
 /// The verdict on a trial, with the limits that count against it and its outcome for the line.
 pub(crate) fn judge_trial(
     store: &Store,
@@ -299,11 +308,8 @@ pub(crate) fn judge_trial(
     measured: &Measurement,
 ) -> (Verdict, Vec<String>, Option<Tested>) {
     let (contract, history) = (&store.contract, &store.history);
-    let number = measured.value.as_ref().filter(|_| measured.failure.is_none() && is_confirmed(contract));
-    if let Some(number) = number.filter(|_| measured.unmet_limits(contract).is_empty()) {
-        // Nothing selected it, and its first run counts with those that follow.
-        let reason = format!("{} is {number:#} in its first run", contract.metric.name);
-        return (Verdict { outcome: Outcome::Keep, reason }, Vec::new(), None);
+    if let Some(verdict) = unselected(contract, measured).filter(|_| is_confirmed(contract)) {
+        return (verdict, Vec::new(), None);
     }
     match trial {
         Trial::Afresh(id) => {
@@ -365,7 +371,7 @@ pub(crate) fn end_trial(mut draft: Draft, trial: &Trial, store: &mut Store) -> R
     store.note(run_finished(head, &reason, number_of(&tested).cloned()));
     let value = number_of(&tested).map(|number| number.value);
     // A run of several stands in the record of the last one.
-    let (runs, sandbox) = (draft.record.runs.clone(), draft.record.sandbox);
+    let (runs, sandbox) = (draft.record.runs.clone(), draft.record.proof.sandbox);
     if let Some(last) = trial.cars().last()
         && let Some(car) = store.journal.attempt_mut(*last).and_then(Attempt::draft_mut)
     {

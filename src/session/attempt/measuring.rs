@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::lifecycle::RunningChange;
+use super::RunningChange;
 use crate::domain::{
     CommitId, Contract, ExperimentId, Failure, FailureClass, GpuOther, MetricSource, Notice, Number, PartOf, Record,
     Run, RunRole, Unit, ended_text, experiment_name, list, shell_word,
@@ -207,32 +207,7 @@ impl ActiveRun {
             (Some(axes), MetricSource::Log | MetricSource::Regex(_)) => summary.put_composite(axes, LogSummary::named),
             (None, _) => {}
         }
-        let ending = measure::RunEnd {
-            exit: exit.exit,
-            signal: exit.signal,
-            timed_out: exit.timed_out,
-            oom_killed: exit.oom_killed,
-            lost: false,
-        };
-        let mut judged = judge(&summary, &ending);
-        let last = judged.as_ref().err().and_then(|failure| partial(&summary, &ending, failure.class));
-        let is_partial = contract.count_partial && last.is_some();
-        if let (Some(last), Err(failure)) = (last, &mut judged) {
-            let end = if ending.timed_out { "the deadline" } else { "it failed" };
-            failure.detail = Some(format!("printed {} before {end} (`--count-partial` would count it)", last.text()));
-        }
-        if is_partial && let Some(last) = last {
-            judged = Ok(last.clone());
-        }
-        if let Some(failure) = judged.as_mut().err().filter(|it| it.class == FailureClass::NoMetric) {
-            if refused.is_some() {
-                failure.detail = refused;
-            } else if metric.source == MetricSource::Log
-                && let Some((file, place)) = file_with(root, &metric.name, SystemTime::from(exit.started) - CLOCK_LAG)
-            {
-                failure.detail = Some(named_file(&metric.name, &file, &place));
-            }
-        }
+        let (judged, is_partial) = judged(contract, &summary, &exit, (root, refused));
         let (value, mut failure) = match judged {
             Ok(value) => (Some(value), None),
             Err(failure) => (None, Some(failure)),
@@ -250,6 +225,44 @@ impl ActiveRun {
         let run = run_of(contract, (self.role, self.seed), &exit, is_partial, summary.part);
         Ok((measurement(summary, (value, failure), run, &exit), exit))
     }
+}
+
+/// The number that counts, or why there is none, and whether it is that of a run that was cut. `refused` says why the baseline's
+/// unit refuses a number.
+fn judged(
+    contract: &Contract,
+    summary: &LogSummary,
+    exit: &Exit,
+    (root, refused): (&Path, Option<String>),
+) -> (Result<Number, Failure>, bool) {
+    let ending = measure::RunEnd {
+        exit: exit.exit,
+        signal: exit.signal,
+        timed_out: exit.timed_out,
+        oom_killed: exit.oom_killed,
+        lost: false,
+    };
+    let mut judged = judge(summary, &ending);
+    let last = judged.as_ref().err().and_then(|failure| partial(summary, &ending, failure.class));
+    let is_partial = contract.count_partial && last.is_some();
+    if let (Some(last), Err(failure)) = (last, &mut judged) {
+        let end = if ending.timed_out { "the deadline" } else { "it failed" };
+        failure.detail = Some(format!("printed {} before {end} (`--count-partial` would count it)", last.text()));
+    }
+    if is_partial && let Some(last) = last {
+        judged = Ok(last.clone());
+    }
+    if let Some(failure) = judged.as_mut().err().filter(|it| it.class == FailureClass::NoMetric) {
+        if refused.is_some() {
+            failure.detail = refused;
+        } else if contract.metric.source == MetricSource::Log
+            && let Some((file, place)) =
+                file_with(root, &contract.metric.name, SystemTime::from(exit.started) - CLOCK_LAG)
+        {
+            failure.detail = Some(named_file(&contract.metric.name, &file, &place));
+        }
+    }
+    (judged, is_partial)
 }
 
 /// The run for a record, without its value.
@@ -292,7 +305,7 @@ fn measurement(
         let unit = number.unit.clone().filter(|unit| Unit::of_name(name).as_ref() != Some(unit))?;
         Some((name.clone(), unit))
     };
-    let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
+    let measured_bytes = exit.memory.gpu_peak_bytes.unwrap_or(exit.memory.peak_rss_bytes);
     Measurement {
         value,
         failure,
@@ -402,12 +415,12 @@ impl RunningChange {
     /// The processes that were on the GPUs when the baseline was measured.
     fn known_on_gpus(&self, store: &Store) -> Vec<GpuOther> {
         if let Some(baseline) = store.history.baseline() {
-            return baseline.gpu_others.clone();
+            return baseline.conditions.gpu_others.clone();
         }
         // While the baseline is being measured, those beside its first run, once that is repeated no more.
         let first = store.journal.find(self.id()).and_then(AttemptEntry::first_run);
         match first.filter(|first| !self.run.is_first() && first.tainted == TAINT_REPEATS) {
-            Some(_) => Exit::read(&store.folder.run(self.id()), RUN).unwrap_or_default().gpu_others,
+            Some(_) => Exit::read(&store.folder.run(self.id()), RUN).unwrap_or_default().memory.gpu_others,
             None => Vec::new(),
         }
     }

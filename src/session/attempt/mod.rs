@@ -15,17 +15,20 @@ mod reviewing;
 mod reworking;
 mod running;
 mod searching;
+mod second_look;
 
-pub(crate) use calling::Purpose;
-pub(crate) use incumbent_check::{RunAgain, to_base};
-pub(crate) use left_over::{
-    await_files, end_first_jobs, end_further_runs, end_jobs, end_late_review, settle_left_artifacts,
-};
-pub(crate) use lifecycle::{
-    Attempted, MeasuredChange, RunningChange, Stage, facts_of, job_of, leave_as_idea, pick_up, take_steps,
-};
-pub(crate) use line::{Chains, close_trials, discard, find_entry, open_trial, settle_line};
-pub(crate) use measuring::{MeasuringRun, metric_file_stamp, read_metric_file};
-pub(crate) use proposing::{Called, ask_for_text, call_again, commit_change, open_call, propose, text_due};
-pub(crate) use reviewing::{ReviewCall, review, review_tree, to_review};
-pub(crate) use reworking::make_fresh;
+pub(crate) use calling::*;
+pub(crate) use change_checks::*;
+pub(crate) use during_call::*;
+pub(crate) use incumbent_check::*;
+pub(crate) use left_over::*;
+pub(crate) use lifecycle::*;
+pub(crate) use line::*;
+pub(crate) use measuring::*;
+pub(crate) use proposing::*;
+pub(crate) use recording::*;
+pub(crate) use reviewing::*;
+pub(crate) use reworking::*;
+pub(crate) use running::*;
+pub(crate) use searching::*;
+pub(crate) use second_look::*;

@@ -1,12 +1,11 @@
 //! Calls of agents in seats: those that make an experiment, with the commit of what is in the working tree then, and those
 //! for text alone, a summary, and at a pivot proposals in roles.
 
+use std::path::PathBuf;
+
 use jiff::Timestamp;
 
-use super::calling::{CallWork, Calling, Purpose};
-use super::change_checks::repeated_direction;
-use super::lifecycle::{RunningChange, Stage};
-use super::reworking::{MergeCall, ReworkOutcome, rework};
+use super::{CallWork, Calling, MergeCall, Purpose, ReworkOutcome, RunningChange, Stage, repeated_direction, rework};
 use crate::crash;
 use crate::domain::{
     AgentCall, CommitId, Contract, Event, ExperimentId, Notice, Record, Role, RoleProposal, ended_text, with_causes,
@@ -14,6 +13,7 @@ use crate::domain::{
 use crate::git::{Proposal as Change, Untracked};
 use crate::machine::{Attempt, AttemptHead, Made};
 use crate::measure::plain_text;
+use crate::rules::is_protected;
 use crate::session::errors::SessionError;
 use crate::session::handlers::Workspace;
 use crate::session::store::{AGENT, NO_KEEP, Store, Texts, describe, note_offer};
@@ -47,8 +47,7 @@ async fn call_and_commit(
         Ok(None) => return Ok(WaitEnd::Done(CallResult::Outage)),
         Err(ending) => return Ok(ending),
     };
-    let direction = work.proposal.direction.as_deref();
-    let repeated = repeated_direction(&shared.store(), direction, head.seat);
+    let repeated = repeated_direction(&shared.store(), work.proposal.direction.as_deref());
     if let Some(direction) = repeated {
         shared.emit(format!("the direction \"{direction}\" was tried before; asking the agent once more"))?;
         workspace.reset_to(&mut shared.store(), &head.base, id)?;
@@ -97,7 +96,7 @@ fn commit_work(
     store: &mut Store,
     work: CallWork,
 ) -> Result<CallResult, SessionError> {
-    let CallWork { exit, cut_short, usage, proposal, said, described, memories, words, .. } = work;
+    let CallWork { exit, cut_short, usage, proposal, said, described, kept_out, memories, words, .. } = work;
     let id = head.id;
     head.direction = proposal.direction.clone();
     head.proposal = proposal.more();
@@ -109,7 +108,7 @@ fn commit_work(
     let known = workspace.known_untracked()?;
     // A call that was cut short is repeated, and counts once.
     let counted = store.journal.count_call(&words, proposal.direction.as_deref());
-    let committed = commit_change(Made { head, ..Made::default() }, workspace, store, &known, texts)?;
+    let committed = commit_change(Made { head, ..Made::default() }, workspace, store, (&known, &kept_out), texts)?;
     crash::point("proposing.change_committed");
     store.note_call_end(id, &exit, committed.is_some(), said.clone().unwrap_or_default());
     if let Some(change) = committed {
@@ -133,16 +132,19 @@ fn commit_work(
 
 /// Commits the change in the working tree on its base, whatever happened to HEAD, the branch and the index meanwhile. `next` is
 /// what is known of it without its commit. Enters its run in the journal unless it is refused, and moves the branch to it.
-/// `None` when nothing changed: branch, index and working tree are then at the base.
+/// `None` when nothing changed: branch, index and working tree are then at the base. An attempt whose call was `kept_out` of
+/// protected paths is refused instead.
 pub(crate) fn commit_change(
     next: Made,
     workspace: &mut Workspace,
     store: &mut Store,
-    known: &Untracked,
+    (known, kept_out): (&Untracked, &[PathBuf]),
     texts: Texts,
 ) -> Result<Option<RunningChange>, SessionError> {
     let Made { head, before, asked, .. } = next;
-    let Some((made, proposed)) = make_commit(head, workspace, store, known, texts)? else { return Ok(None) };
+    let Some((made, proposed)) = make_commit(head, workspace, store, (known, kept_out), texts)? else {
+        return Ok(None);
+    };
     let mut change = RunningChange::new(Made { before, asked, ..made });
     match workspace.owner.is_one_of_many() {
         true => store.enter_ready(&mut change)?,
@@ -159,7 +161,7 @@ pub(crate) fn make_commit(
     mut head: AttemptHead,
     workspace: &mut Workspace,
     store: &mut Store,
-    known: &Untracked,
+    (known, kept_out): (&Untracked, &[PathBuf]),
     texts: Texts,
 ) -> Result<Option<(Made, Change)>, SessionError> {
     let base = &head.base;
@@ -167,7 +169,10 @@ pub(crate) fn make_commit(
     let mut found = workspace.undo_forbidden(store, &head)?;
     let change = workspace.repo.working_tree.propose(base, known)?;
     workspace.clear_out(store, &head, &change, &mut found)?;
-    if change.is_empty() && change.too_large().is_empty() && found.is_empty() {
+    let is_nothing = change.is_empty() && change.too_large().is_empty() && found.is_empty();
+    if is_nothing && !kept_out.is_empty() {
+        found.protected = kept_out.iter().map(|path| is_protected(path)).collect();
+    } else if is_nothing {
         workspace.move_head(store, base, &[], "nothing changed")?;
         workspace.adopt_index(change)?;
         return Ok(None);
@@ -195,7 +200,7 @@ pub(crate) fn make_commit(
 fn subject_of_call(store: &Store, tip: &CommitId, base: &CommitId) -> Result<Option<String>, SessionError> {
     let objects = &store.repo.objects;
     let is_recorded =
-        |record: &Record| record.commit == *tip || record.versions.iter().any(|version| version.commit == *tip);
+        |record: &Record| record.commit == *tip || record.change.versions.iter().any(|version| version.commit == *tip);
     let is_old = store.history.records().iter().any(is_recorded) || objects.leads_to(tip, base)?;
     Ok(if is_old { None } else { Some(objects.subject(tip)?) })
 }

@@ -3,9 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::left_over::settle_artifacts;
-use super::lifecycle::RunningChange;
-use super::line::end_trial;
+use super::{RunningChange, end_trial, settle_artifacts};
 use crate::crash;
 use crate::domain::{CommitId, Concurrency, Event, ExperimentId, Notice, Number, Outcome, Record, Replay, list};
 use crate::fs::written_to;
@@ -34,12 +32,13 @@ impl Store {
         let first = self.history.next_sequence();
         for (record, sequence) in records.iter_mut().zip(first..) {
             record.sequence = Some(sequence);
-            record.finished = self.now();
-            record.waits = self.journal.pauses.waits;
+            record.origin.finished = self.now();
+            record.conditions.waits = self.journal.pauses.waits;
             *record = record.clone().with_artifacts_of_keep();
         }
         if let Some(first) = records.first_mut() {
-            first.layout = self.journal.layout.clone().filter(|layout| self.history.layout() != Some(layout));
+            first.conditions.layout =
+                self.journal.layout.clone().filter(|layout| self.history.layout() != Some(layout));
         }
         // The row of one that is replaced may stand anywhere.
         let rows_from = if made.head.replaces().is_some() { 0 } else { self.ledger.length()? };
@@ -262,7 +261,7 @@ impl Store {
     pub(crate) fn name_written_links(&mut self, since: Timestamp) {
         let Some(layout) = &self.journal.layout else { return };
         let read: Vec<_> = layout.links.iter().filter(|link| !layout.writable.contains(link)).cloned().collect();
-        let written = written_to(&self.repo.main_worktree(), &read, since.into());
+        let written = written_to(self.repo.main_worktree(), &read, since.into());
         if !written.is_empty() {
             self.note_once(format!("linked paths, which all slots share, were written to: {}", list(&written)));
         }

@@ -6,10 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::during_call::wait_for_agent;
-use super::left_over::restore_after;
-use super::lifecycle::{Attempted, MeasuredChange, Stage};
-use super::recording::join_line;
+use super::{Attempted, MeasuredChange, Stage, join_line, restore_after, wait_for_agent};
 use crate::agent::{Answer, Reviewing, review_prompt};
 use crate::domain::{
     Actor, Event, ExperimentId, Failure, FailureClass, Outcome, Phase, Record, Review, ReviewVerdict, bytes_text, cut,
@@ -81,7 +78,7 @@ impl MeasuredChange {
     pub(crate) fn awaits_review(&self, store: &Store) -> bool {
         let Draft { made: Made { head, .. }, record, .. } = &self.draft;
         let is_own = head.trial().is_none() && !head.id.is_baseline();
-        let would_be_kept = record.outcome == Outcome::Keep && record.review.is_none();
+        let would_be_kept = record.outcome == Outcome::Keep && record.proof.review.is_none();
         is_own && would_be_kept && store.contract.reviewer.is_some()
     }
 
@@ -113,7 +110,7 @@ impl MeasuredChange {
         deadline: Deadline,
     ) -> Result<WaitEnd<()>, SessionError> {
         let record = &mut *self.draft.record;
-        if record.review.is_some() {
+        if record.proof.review.is_some() {
             return Ok(WaitEnd::Done(()));
         }
         if shared.store().contract.reviewer.is_none() {
@@ -133,7 +130,7 @@ impl MeasuredChange {
             record.reason += &format!(", but the reviewer says {}", review.sentence());
             record.failure = Some(Failure::new(FailureClass::ReviewFailed, review.why.clone()));
         }
-        record.review = Some(review);
+        record.proof.review = Some(review);
         self.enter(&mut shared.store(), Attempt::Review)?;
         crash::point("reviewing.noted");
         Ok(WaitEnd::Done(()))

@@ -1,10 +1,9 @@
 //! Calls of the agent that rework a change whose run or guard failed, or merge it with what was kept since it was made.
 
-use super::calling::{CallWork, Calling};
-use super::change_checks::edits;
-use super::lifecycle::{MeasuredChange, RunningChange, Stage, end_with_version};
-use super::line::merge_onto;
-use super::proposing::{Called, commit_change, make_commit};
+use super::{
+    CallWork, Called, Calling, MeasuredChange, RunningChange, Stage, commit_change, edits, end_with_version,
+    make_commit, merge_onto,
+};
 use crate::agent::MergeRequest;
 use crate::crash;
 use crate::domain::{
@@ -100,7 +99,7 @@ fn commit_rework(
     let before = Some(head.description.clone());
     let texts = Texts { own: proposal.description, fallback: described, before };
     let next = Made { before: Some(record.clone()), ..made.clone() };
-    let committed = if is_new { commit_change(next, workspace, store, &known, texts)? } else { None };
+    let committed = if is_new { commit_change(next, workspace, store, (&known, &[]), texts)? } else { None };
     crash::point("rework.change_committed");
     store.note_call_end(id, &exit, committed.is_some(), said.unwrap_or_default());
     if let Some(change) = committed {
@@ -261,10 +260,14 @@ impl MergeCall {
         (made.head.agent, made.head.proposal) = (again.agent, again.proposal);
         if let Some(mut draft) = won {
             let store = &mut *shared.store();
-            if let Some(Made { commit, .. }) = merged {
+            if merged.as_ref().is_some_and(|merged| merged.commit == onto) {
+                draft.ported = Some(Ported { base: onto.clone(), commit: onto });
+            } else if let Some(Made { head: AttemptHead { description, .. }, commit, .. }) = merged {
+                draft.record.description.clone_from(&description);
+                made.head.description = description;
                 store.save(&Save::of(made.head.id, "merged by the agent", &commit))?;
                 draft.ported = Some(Ported { base: onto, commit });
-                if let Some(review) = &mut draft.record.review {
+                if let Some(review) = &mut draft.record.proof.review {
                     *review = Review::of(ReviewVerdict::Unreviewed, "the agent merged it with what was kept since");
                 }
             }
@@ -273,7 +276,7 @@ impl MergeCall {
             return Ok(Called::Over);
         }
         made.asked = Some(onto.clone());
-        match merged {
+        match merged.filter(|merged| merged.commit != onto) {
             Some(Made { head: AttemptHead { description, .. }, commit, fingerprint, .. }) => {
                 note_replay(&mut made, "made again by the agent, as it conflicted".into());
                 (made.head.base, made.commit, made.head.description, made.fingerprint) =
@@ -289,7 +292,7 @@ impl MergeCall {
     }
 }
 
-/// Commits what the call left; returns it if it may run.
+/// Commits what the call left; returns it if it may run. A call that ended well and left nothing gives the base.
 fn commit_merge(
     head: &mut AttemptHead,
     workspace: &mut Workspace,
@@ -301,10 +304,13 @@ fn commit_merge(
     let own = proposal.description.clone().or_else(|| Some(head.description.clone()));
     let texts = Texts { own, fallback: None, before: None };
     let known = workspace.known_untracked()?;
-    let made = make_commit(head.clone(), workspace, store, &known, texts)?;
+    let made = make_commit(head.clone(), workspace, store, (&known, &[]), texts)?;
     crash::point("merging.change_committed");
     store.note_call_end(head.id, &exit, made.is_some(), String::new());
-    let Some((made, change)) = made else { return Ok(None) };
+    let Some((made, change)) = made else {
+        let nothing = Made { commit: head.base.clone(), head: head.clone(), ..Made::default() };
+        return Ok((exit.exit == Some(0) && !exit.timed_out).then_some(nothing));
+    };
     workspace.follow_commit(store, &made, change, "merged")?;
     Ok(Some(made).filter(|made| made.refused.is_none()))
 }

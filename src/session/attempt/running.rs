@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::change_checks::is_changed;
-use super::left_over::{await_files, point_run_log, restore_after};
-use super::lifecycle::RunningChange;
-use super::measuring::{ActiveRun, MeasuringRun, RepeatReason, metric_file_stamp};
+use super::{
+    ActiveRun, MeasuringRun, RepeatReason, RunningChange, await_files, is_changed, metric_file_stamp, point_run_log,
+    restore_after,
+};
 use crate::crash;
 use crate::domain::{
     Actor, Contract, Environment, Event, FailureClass, Metrics, Notice, Number, Phase, Record, RunRole,
@@ -436,9 +436,10 @@ impl RunningChange {
         {
             *failure = Some(disturbed);
         }
-        measured.gpu_others = self.taint(store, exit.gpu_others, failure);
-        measured.outside_cause =
-            failure.as_ref().and_then(|it| outside_cause(it.class, exit.gpu_other_bytes, full_elsewhere().as_deref()));
+        measured.gpu_others = self.taint(store, exit.memory.gpu_others, failure);
+        measured.outside_cause = failure
+            .as_ref()
+            .and_then(|it| outside_cause(it.class, exit.memory.gpu_other_bytes, full_elsewhere().as_deref()));
         if let Some(run) = &mut measured.run {
             run.tainted = self.run.tainted;
         }
@@ -457,7 +458,7 @@ impl RunningChange {
             driver: node.driver,
             ..Environment::default()
         });
-        let baseline = store.history.baseline().and_then(|baseline| baseline.environment.gpu.as_deref());
+        let baseline = store.history.baseline().and_then(|baseline| baseline.origin.environment.gpu.as_deref());
         let node = measured.node.as_ref().and_then(|node| node.gpu.as_deref());
         measured.other_gpu = OtherGpu::between(baseline, node);
         Ok(measured)

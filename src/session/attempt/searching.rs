@@ -19,9 +19,10 @@ use crate::domain::{
 use crate::exec::{Job, Running};
 use crate::fs::{create_folder, read_at_most, write_unsynced};
 use crate::measure::plain_text;
-use crate::rules::{JobPlaces, WalledRole, directions_tried};
+use crate::rules::{JobPlaces, WalledRole, directions_tried, is_research};
 use crate::session::errors::SessionError;
 use crate::session::files::remove_file;
+use crate::session::research::read_terms;
 use crate::session::store::{Interrupt, Store};
 use crate::session::wait::{Exited, SessionContext, WaitEnd, Waiter};
 
@@ -57,24 +58,33 @@ struct ResultLine {
     score: Option<f64>,
 }
 
-/// Asks the search commands for the directive of an experiment, if it allows research. Within the same step of the ladder,
-/// it returns the earlier results.
+/// Asks the search commands for an experiment whose directive allows research, or, in research, as often as the terms say.
+/// Within the same step of the ladder, or for the same experiment, it returns the earlier results. The least covered of the
+/// sub-topics in `coverage` comes first.
 pub(crate) async fn search(
     shared: &SessionContext<'_>,
     id: ExperimentId,
+    coverage: &[(String, usize)],
 ) -> Result<WaitEnd<Rc<[SearchFinding]>>, SessionError> {
-    let (LadderPosition { directive, turns, .. }, commands) = {
+    let (LadderPosition { directive, turns, .. }, commands, every) = {
         let store = shared.store();
-        (store.journal.ladder.position(), store.contract.search.clone())
+        let terms = || read_terms(&store.repo, Some(&store.contract.start)).map(|terms| terms.search_every);
+        let every = if is_research(&store.contract) { terms()? } else { 0 };
+        (store.journal.ladder.position(), store.contract.search.clone(), every)
     };
-    if commands.is_empty() || !matches!(directive, Directive::Pivot { research: true, .. }) {
+    let is_due = every > 0 && (id.number() - 1).is_multiple_of(every);
+    if commands.is_empty() || !(is_due || matches!(directive, Directive::Pivot { research: true, .. })) {
         return Ok(WaitEnd::Done(Rc::from([])));
     }
-    let known = shared.searched.borrow().clone().filter(|(of, _)| *of == turns);
+    let step = u64::from(turns) << 32 | u64::from(if is_due { id.number() } else { 0 });
+    let known = shared.searched.borrow().clone().filter(|(of, _)| *of == step);
     if let Some((_, found)) = known {
         return Ok(WaitEnd::Done(found));
     }
-    let question = question(&shared.store(), directive);
+    // Sub-topics that are covered as little as each other take turns.
+    let least = coverage.iter().take_while(|(_, claims)| *claims == coverage[0].1).count().max(1);
+    let topic = coverage.get(id.number() as usize % least).map(|(topic, _)| topic.as_str());
+    let question = question(&shared.store(), directive, topic);
     let room = ROOM / commands.len() as u64;
     let asked = (1..).zip(&commands).map(|(number, command)| ask_command(shared, id, number, command, &question, room));
     let answers = join_all(asked).await;
@@ -93,7 +103,7 @@ pub(crate) async fn search(
     let new = shared.store().add_ideas_by(&by, &ideas)?;
     shared.emit(Event::Searched { id, answers: found.len(), ideas: new })?;
     let found: Rc<[SearchFinding]> = found.into();
-    *shared.searched.borrow_mut() = Some((turns, Rc::clone(&found)));
+    *shared.searched.borrow_mut() = Some((step, Rc::clone(&found)));
     Ok(WaitEnd::Done(found))
 }
 
@@ -131,16 +141,20 @@ async fn ask_command(
 }
 
 /// The question for the commands, as a line of JSON.
-fn question(store: &Store, directive: Directive) -> String {
+fn question(store: &Store, directive: Directive, topic: Option<&str>) -> String {
     let (contract, history) = (&store.contract, &store.history);
-    let Directive::Pivot { perturbation, .. } = directive else { return String::new() };
-    // The commands look outside, and not the agent.
-    let directive = directive_text(Directive::Pivot { perturbation, research: false }, contract, history);
+    let directive = match directive {
+        // The commands look outside, and not the agent.
+        Directive::Pivot { perturbation, .. } => Directive::Pivot { perturbation, research: false },
+        directive => directive,
+    };
+    let directive = directive_text(directive, contract, history);
+    let goal = goal_sentence(contract);
     let tried = directions_tried(history.records());
     let tried: Vec<&str> = tried.iter().take(TRIED).map(|known| known.direction.as_str()).collect();
     let question = json!({
         "version": FORMAT_VERSION,
-        "question": goal_sentence(contract),
+        "question": topic.map_or(goal.clone(), |topic| format!("{topic}: {goal}")),
         "directive": directive,
         "metric": contract.metric.name,
         "direction": contract.metric.direction,

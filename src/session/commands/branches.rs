@@ -1,19 +1,18 @@
 //! Code and history that enter or leave a session: an experiment on a branch of its own, kept changes as a clean branch,
 //! another tool's ledger, and the files that a new session begins with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Map, json};
 
 use crate::domain::{
-    Clock, CommitId, Concurrency, Contract, DiffStat, ExperimentId, FEWEST_DIGITS, Failure, Imported, MetricSource,
-    MetricSpec, MetricValue, Outcome, RECORD_VERSION, Record, ReviewVerdict, Tag, UserError, Waits, list, one_line,
-    shell_word,
+    Clock, CommitId, Concurrency, Conditions, Contract, DiffStat, ExperimentId, FEWEST_DIGITS, Failure, Imported,
+    MetricSource, MetricSpec, MetricValue, Outcome, Proof, Provenance, RECORD_VERSION, Record, RecordedChange,
+    ReviewVerdict, Tag, UserError, list, one_line, shell_word,
 };
 use crate::fs::{make_folder, read_regular};
 use crate::git::{GitError, Head, HeadTarget, Merged, Repo};
@@ -113,14 +112,11 @@ impl SessionView {
         let chain = self.kept_chain()?;
         let [baseline, kept @ ..] = chain.as_slice() else { return Err(self.nothing_kept().into()) };
         if let Some(id) = wanted.without.iter().find(|id| !kept.iter().any(|record| record.id == **id)) {
-            let tag = &self.tag;
-            let text = format!("experiment {id} of session {tag} was not kept, so it cannot be left out");
-            let hint = format!("run `ar log {tag} --outcome keep` to see the keeps");
-            return Err(refuse(CannotStart, text).hint(hint).into());
+            return Err(self.not_kept(*id, "it cannot be left out").into());
         }
         let is_left_out = |record: &Record| wanted.without.contains(&record.id);
         let is_doubted = |record: &&&Record| {
-            let verdict = record.review.as_ref().map(|review| review.verdict);
+            let verdict = record.proof.review.as_ref().map(|review| review.verdict);
             verdict == Some(ReviewVerdict::NotEarned) && !is_left_out(record)
         };
         let doubted: Vec<ExperimentId> = kept.iter().filter(is_doubted).map(|record| record.id).collect();
@@ -171,6 +167,13 @@ impl SessionView {
         Ok(Finalized { branch, start, commits, unmeasured, follows })
     }
 
+    /// The error for an experiment that was not kept, with what follows from that.
+    pub(crate) fn not_kept(&self, id: ExperimentId, so: &str) -> UserError {
+        let tag = &self.tag;
+        refuse(CannotStart, format!("experiment {id} of session {tag} was not kept, so {so}"))
+            .hint(format!("run `ar log {tag} --outcome keep` to see the keeps"))
+    }
+
     /// The session whose branch this one began on, and how many commits of the user's are from its incumbent to `start`.
     fn follows(&self, start: &CommitId) -> Result<Option<(Tag, usize)>, SessionError> {
         let Some(follows) = self.contract.as_ref().and_then(|contract| contract.follows.as_ref()) else {
@@ -199,7 +202,7 @@ impl SessionView {
         let chain: Vec<&Record> = kept.collect();
         chain.iter().try_for_each(|record| SessionView::require_commit(record))?;
         match chain.windows(2).find(|pair| pair[1].base != pair[0].commit) {
-            Some(pair) => Err(no_chain(&self.tag, [pair[0].id, pair[1].id], pair[1].imported.is_some()).into()),
+            Some(pair) => Err(no_chain(&self.tag, [pair[0].id, pair[1].id], pair[1].origin.imported.is_some()).into()),
             None => Ok(chain),
         }
     }
@@ -357,7 +360,7 @@ impl Import {
     pub fn write(&self) -> Result<(), SessionError> {
         // Hold the session's lock while creating its refs: without it, they would count as made up by an agent.
         exclude_own(&self.repo, &[])?;
-        let folder = SessionFolder::new(&self.repo.main_worktree(), &self.tag);
+        let folder = SessionFolder::new(self.repo.main_worktree(), &self.tag);
         folder.create()?;
         let _lock = folder.lock(self.repo.git_dir(), true)?;
         SessionRefs { repo: &self.repo, tag: &self.tag }.write_all(&self.records, &self.start)
@@ -412,6 +415,9 @@ impl Maker<'_> {
         let status = row.status.to_string();
         let problem = row.problem.as_deref().map(|problem| format!("; {problem}")).unwrap_or_default();
         let value = row.value.as_ref();
+        let reason = format!("imported: line {} of {} counts as {status}{problem}", row.line, one_line(&self.file));
+        let commit_text = row.commit.as_deref().map(str::to_owned);
+        let imported = Imported { file: self.file.clone(), line: row.line.into(), status, commit_text, commit_known };
         Ok(Record {
             version: RECORD_VERSION,
             id,
@@ -423,40 +429,20 @@ impl Maker<'_> {
             direction: None,
             outcome,
             failure: row.failure.map(|class| Failure::new(class, "")),
-            reason: format!("imported: line {} of {} counts as {status}{problem}", row.line, one_line(&self.file)),
+            reason,
             metric: MetricValue::of(self.metric, value),
             metrics: value.iter().map(|number| (self.metric.name.clone(), number.value)).collect(),
             memory_gb: row.memory_gb,
             runs: Vec::new(),
-            sandbox: None,
-            control: None,
-            guards: Vec::new(),
-            review: None,
-            artifacts: Vec::new(),
-            artifacts_run: None,
-            versions: Vec::new(),
-            diff,
-            fingerprint: None,
-            environment: Arc::default(),
-            started: self.now,
-            finished: self.now,
-            agent: None,
-            imported: Some(Imported {
-                file: self.file.clone(),
-                line: row.line.into(),
-                status,
-                commit_text: row.commit.as_deref().map(str::to_owned),
-                commit_known,
-            }),
-            proposal: None,
-            proposal_error: None,
-            changed_while_running: Vec::new(),
-            carried: BTreeSet::new(),
-            gpu_others: Vec::new(),
-            ignored_changed: BTreeSet::new(),
-            ignored_inputs: BTreeMap::new(),
-            layout: None,
-            waits: Waits::default(),
+            proof: Proof::default(),
+            change: RecordedChange { diff, ..RecordedChange::default() },
+            origin: Provenance {
+                started: self.now,
+                finished: self.now,
+                imported: Some(imported),
+                ..Provenance::default()
+            },
+            conditions: Conditions::default(),
             units: BTreeMap::new(),
             unmet_limits: Vec::new(),
             outside_cause: None,

@@ -52,7 +52,7 @@ pub fn create_demo(dir: &Path) -> Result<Repo, SessionError> {
 /// Makes the example of a question in `dir`, as [`create_demo`] does.
 pub fn create_research_demo(dir: &Path) -> Result<Repo, SessionError> {
     let topics = TOPICS.map(str::to_owned);
-    let program = program_template(QUESTION, &topics, false);
+    let program = program_template(QUESTION, &topics, &[]);
     let terms = terms_template(QUESTION, "equal", &topics);
     let artifact = artifact_template(QUESTION, &topics);
     let keep = format!("{SOURCES}/.gitkeep");

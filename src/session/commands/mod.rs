@@ -1,12 +1,14 @@
-//! Commands beside the loop: `ar stop`, `repro`, `verify`, `ablate`, `finalize`, `restore`, `import`, `demo`, and the probe of `ar init`. None of them needs the loop.
+//! Commands beside the loop: `ar stop`, `repro`, `verify`, `ablate`, `finalize`, `restore`, `import`, `delete`, `demo`, and the probe of `ar init`. None of them needs the loop.
 
 mod branches;
+mod delete;
 mod demo;
 mod repro;
 mod stop;
 mod verify;
 
 pub use branches::*;
+pub use delete::*;
 pub use demo::*;
 pub use repro::*;
 pub use stop::*;

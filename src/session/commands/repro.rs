@@ -22,7 +22,8 @@ use crate::rules::{
 };
 use crate::session::attempt::{MeasuringRun, metric_file_stamp};
 use crate::session::errors::{CannotStart, SessionError, refuse};
-use crate::session::files::{REPRO_FOLDER, UNFINISHED, is_own};
+use crate::session::files::{REPRO_FOLDER, TEMPORARY, UNFINISHED, is_own};
+use crate::session::handlers::clear_command_worktrees;
 use crate::session::store::{Interrupt, Interrupts, Walls, own_names, watch_programs_until, writes_log};
 use crate::session::view::SessionView;
 use crate::session::wait::WaitEnd;
@@ -104,6 +105,7 @@ impl SessionView {
             None => self.folder_beside(cluster.as_ref(), &format!("ar-{}-{}-", self.tag, record.id))?.keep(),
         };
         watch_programs_until(&self.repo, interrupts)?;
+        clear_command_worktrees(&self.repo).await?;
         let head = HeadTarget::Detached(record.commit.clone());
         let made = match &rerun.worktree {
             Some(dir) => self.repo.add_worktree(dir, &head),
@@ -117,7 +119,7 @@ impl SessionView {
         let (seed, _) = record.to_repeat();
         let run = ScratchRun { seed, links: &links, ..ScratchRun::of(contract, record, RunRole::Repro, &executor) };
         let unfinished = place.git_dir().join(REPRO_FOLDER).join(UNFINISHED);
-        let (ran, _held) = match hold(&place) {
+        let (ran, _held) = match hold(&place, rerun.worktree.is_none()) {
             Ok(held) => (self.run_in(&place, (record, run), interrupts, publish).await, held),
             Err(error) => (Err(error), None),
         };
@@ -180,8 +182,8 @@ impl SessionView {
 
     /// The other processes on the GPUs of a rerun that were not there when the baseline was measured.
     pub(super) fn tainting(&self, exit: &Exit, failure: Option<&Failure>) -> Vec<GpuOther> {
-        let known = self.history.baseline().map_or(&[][..], |baseline| &baseline.gpu_others);
-        tainting(exit.gpu_others.clone(), known, failure.map(|failure| failure.class))
+        let known = self.history.baseline().map_or(&[][..], |baseline| &baseline.conditions.gpu_others);
+        tainting(exit.memory.gpu_others.clone(), known, failure.map(|failure| failure.class))
     }
 }
 
@@ -351,12 +353,15 @@ impl SessionView {
     }
 }
 
-/// Marks a working tree as one of a command that runs, until the result is dropped: one that no process holds is left over.
-pub(super) fn hold(place: &Repo) -> Result<Option<File>, SessionError> {
+/// Marks a working tree as one of a command that runs, until the result is dropped: one that no process holds is left over. The
+/// mark says whether the tree is temporary, or one that the user named.
+pub(super) fn hold(place: &Repo, is_temporary: bool) -> Result<Option<File>, SessionError> {
     let folder = place.git_dir().join(REPRO_FOLDER);
     let path = folder.join(UNFINISHED);
+    let mark = if is_temporary { TEMPORARY } else { "" };
     let held = fs::create_dir_all(&folder).and_then(|()| open_locked(&path));
-    held.map(|held| held.map(|(file, _)| file)).map_err(|source| SessionError::Io { action: "make", path, source })
+    let marked = held.and_then(|held| fs::write(&path, mark).map(|()| held));
+    marked.map(|held| held.map(|(file, _)| file)).map_err(|source| SessionError::Io { action: "make", path, source })
 }
 
 fn link(target: &Path, link: &Path) -> Result<(), SessionError> {

@@ -54,7 +54,7 @@ pub enum Stopped {
 /// [`SessionError::NotStopped`] when it is not heard or done in time; the request stays then. [`SessionError::NotAsked`]
 /// when the disk has no room for the request.
 pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Result<Stopped, SessionError> {
-    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let folder = SessionFolder::new(repo.main_worktree(), tag);
     let owner = || folder.owner(repo.git_dir());
     let Some(asked) = owner()? else {
         refuse_elsewhere(&folder, false)?;
@@ -114,7 +114,7 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
 ///
 /// It cannot be written.
 pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionError> {
-    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let folder = SessionFolder::new(repo.main_worktree(), tag);
     let is_open = |journal: &Journal| journal.is_to_be_ended() || is_reported(&folder);
     let unfinished = || journal(&folder).filter(is_open);
     let Some(found) = unfinished() else { return Ok(()) };
@@ -164,6 +164,7 @@ fn runs_alone(folder: &SessionFolder, phase: Phase, id: ExperimentId) -> bool {
         owned: false,
         job: Executor::of_any().found(&folder.run(id), RUN),
         outage: false,
+        again: false,
     };
     activity(seen) == Activity::RunningAlone
 }
@@ -233,7 +234,7 @@ impl<'a> StatusWatcher<'a> {
         if status.activity != Activity::Idle || contract.imported {
             return Ok(None);
         }
-        let folder = SessionFolder::new(&self.repo.main_worktree(), &status.tag);
+        let folder = SessionFolder::new(self.repo.main_worktree(), &status.tag);
         // An unreadable journal is among the damage already.
         let Ok(Some(journal)) = folder.journal() else { return Ok(None) };
         unrecorded_tip(self.repo, contract, &journal, &status.history)

@@ -5,6 +5,7 @@
 //! nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::File;
 use std::path::PathBuf;
 
 use futures_util::StreamExt;
@@ -17,14 +18,14 @@ use crate::domain::{
     Number, Record, RunRole, VerifiedId, VerifiedPair, experiment_name, list,
 };
 use crate::exec::Executor;
-use crate::git::{HeadTarget, Merged};
+use crate::git::{HeadTarget, Merged, Repo};
 use crate::rules::{
     AblatingRun, AblationState, AblationTerms, TAINT_REPEATS, ablation, describe_failure, fresh_groups,
     fresh_groups_besides, most_ablating_runs, taint,
 };
 use crate::session::errors::{CannotStart, SessionError, VerifyError, refuse};
 use crate::session::files::{read_history, refuse_elsewhere};
-use crate::session::handlers::{SlotSetup, record_verified, write_tag};
+use crate::session::handlers::{SlotSetup, clear_command_worktrees, record_verified, write_tag};
 use crate::session::run_loop::slot_setup;
 use crate::session::store::{Interrupt, Interrupts, first_fresh_seed, read_tag, watch_programs_until};
 use crate::session::{Drive, Placing, Rerunning, SessionView, layout_of};
@@ -57,7 +58,7 @@ pub async fn verify(
     let contract = b.view.terms()?;
     refuse_unlike(a, b, contract)?;
     let views = if is_one_session { vec![b.view] } else { vec![a.view, b.view] };
-    let place = FreshRuns::open(&views, terms, interrupts)?;
+    let place = FreshRuns::open(&views, terms, interrupts).await?;
     let [id_a, id_b] = [a, b].map(|side| VerifiedId::new((!is_one_session).then_some(&side.view.tag), side.record.id));
     let name = b.view.tag.verified_ref((!is_one_session).then_some(&a.view.tag), a.record.id, b.record.id);
     let known = read_tag(&b.view.repo, &name, |pair: &VerifiedPair| pair.version)?;
@@ -70,6 +71,7 @@ pub async fn verify(
     if !is_one_session {
         others.extend(fresh_groups(&a.view.history));
     }
+    let takes_seeds = [a, b].iter().all(|side| side.view.history.takes_seeds());
     let subjects = [a, b].map(|side| place.subject(side.view, side.record, side.record.commit.clone()));
     let [subject_a, subject_b] = subjects;
     let subjects = [subject_a?, subject_b?];
@@ -87,7 +89,7 @@ pub async fn verify(
             let value = value.map_err(|it| VerifyError::Failed { what: id, seed, why: it.why })?;
             let place = (&b.view.repo, name.as_str(), &b.record.commit);
             let run = (which, seed, value.value);
-            is_known = record_verified(place, &mut pair, run, contract.metric.direction, &others)?;
+            is_known = record_verified(place, &mut pair, run, contract.metric.direction, (&others, takes_seeds))?;
             Ok(())
         })
         .await?;
@@ -188,7 +190,7 @@ impl<'a> FreshRuns<'a> {
     /// # Errors
     ///
     /// A loop or another such command holds a session, or there is no place for that many slots.
-    pub(super) fn open(
+    pub(super) async fn open(
         views: &[&SessionView],
         terms: &'a FreshTerms,
         interrupts: &'a Interrupts,
@@ -205,6 +207,7 @@ impl<'a> FreshRuns<'a> {
         }
         let view = views[views.len() - 1];
         watch_programs_until(&view.repo, interrupts)?;
+        clear_command_worktrees(&view.repo).await?;
         let before = view.layout();
         let layout = layout_of(&terms.asked, &terms.asked, before.as_ref())?;
         let Placing { layout, gpus, .. } =
@@ -237,7 +240,7 @@ impl<'a> FreshRuns<'a> {
             Some(layout) if given.is_empty() => {
                 let root = view.repo.main_worktree();
                 let link = |name: &PathBuf| {
-                    let linked = view.linkable_in(&root, &root.join(name))?;
+                    let linked = view.linkable_in(root, &root.join(name))?;
                     Ok::<_, SessionError>(RunLink { is_writable: layout.writable.contains(name), ..linked })
                 };
                 layout.links.iter().map(link).collect::<Result<Vec<_>, _>>()?
@@ -270,11 +273,13 @@ impl<'a> FreshRuns<'a> {
             let Some((slot, index, repeats, ran)) = active.next().await else { return outcome };
             free.push(slot);
             let goes_on = match ran {
-                Ok(Some(what)) => {
+                Ok(Some((what, tree, _held))) => {
                     if matches!(what, FreshEnd::Crowded(_)) {
                         waiting.push_front((index, repeats + 1));
                     }
-                    ended(index, what).map(|()| true)
+                    // First, as a kill while its tree goes must not repeat the run.
+                    let recorded = ended(index, what);
+                    recorded.and(tree.remove_linked().map_err(SessionError::from)).map(|()| true)
                 }
                 Ok(None) => Ok(false),
                 Err(error) => Err(error),
@@ -285,14 +290,14 @@ impl<'a> FreshRuns<'a> {
         }
     }
 
-    /// One run, in a working tree that is made for it. `None` after an interrupt.
+    /// One run, in a working tree that is made for it, which is returned held. `None` after an interrupt.
     async fn run(
         &self,
         slot: u32,
         subject: &FreshSubject<'_>,
         seed: u64,
         repeats: u32,
-    ) -> Result<Option<FreshEnd>, SessionError> {
+    ) -> Result<Option<(FreshEnd, Repo, Option<File>)>, SessionError> {
         if self.interrupts.asked() != Interrupt::None {
             return Ok(None);
         }
@@ -307,20 +312,23 @@ impl<'a> FreshRuns<'a> {
         let gpu_sharers = self.shared_gpus.as_deref();
         let run = ScratchRun { commit, seed: Some(seed), links, variables: &variables, gpu_sharers, ..run };
         let mut quiet = |_: &Rerunning<'_>| ();
-        let ran = match hold(&place) {
-            Ok(_held) => run.finish(view, &place, self.interrupts, &mut quiet).await,
+        let ran = match hold(&place, true) {
+            Ok(held) => {
+                let finished = run.finish(view, &place, self.interrupts, &mut quiet).await;
+                finished.map(|finished| finished.map(|(measured, exit)| (measured, exit, held)))
+            }
             Err(error) => Err(error),
         };
-        let removed = place.remove_linked();
-        let finished = ran?;
-        removed?;
-        let Some((measured, exit)) = finished else { return Ok(None) };
+        let Ok(Some((measured, exit, held))) = ran else {
+            let removed = place.remove_linked().map_err(SessionError::from);
+            return ran.and_then(|_| removed.map(|()| None));
+        };
         let others = view.tainting(&exit, measured.failure.as_ref());
         if !others.is_empty() && repeats < TAINT_REPEATS {
-            return Ok(Some(FreshEnd::Crowded(GpuOther::clause(&others))));
+            return Ok(Some((FreshEnd::Crowded(GpuOther::clause(&others)), place, held)));
         }
         let failure = if others.is_empty() { measured.failure } else { Some(taint(&others)) };
-        Ok(Some(match (failure, measured.value) {
+        let ended = match (failure, measured.value) {
             (None, Some(number)) => FreshEnd::Value(number),
             (Some(failure), _) => {
                 let beside = if others.is_empty() { String::new() } else { format!("; {}", GpuOther::clause(&others)) };
@@ -328,7 +336,8 @@ impl<'a> FreshRuns<'a> {
                 FreshEnd::Nothing(Unmeasured { why, is_of_code: failure.class.judges_change() })
             }
             (None, None) => FreshEnd::Nothing(Unmeasured { why: "no number".to_owned(), is_of_code: true }),
-        }))
+        };
+        Ok(Some((ended, place, held)))
     }
 }
 
@@ -426,16 +435,9 @@ pub async fn ablate(
     let chain = view.kept_chain()?;
     let [_, kept @ ..] = chain.as_slice() else { return Err(view.nothing_kept().into()) };
     let Some(best) = kept.last() else { return Err(view.nothing_kept().into()) };
-    let place = FreshRuns::open(&[view], terms, interrupts)?;
+    let place = FreshRuns::open(&[view], terms, interrupts).await?;
     let name = view.tag.ablated_ref(best.id);
-    let known = read_tag(&view.repo, &name, |known: &Ablated| known.version)?;
-    let mut found = known.unwrap_or_else(|| Ablated { version: FORMAT_VERSION, best: best.id, ..Ablated::default() });
-    found.runs = found.runs.max(runs);
-    // A run without a number is tried again: it may have been chance.
-    let failed = found.values.iter().filter(|run| run.value.is_none()).map(|run| run.without.clone());
-    let failed: Vec<Vec<ExperimentId>> = failed.collect();
-    let failures = |run: &AblatedRun| failed.iter().filter(|without| **without == run.without).count();
-    found.values.retain(|run| run.value.is_some() || failures(run) > 1);
+    let mut found = begun_ablation(view, &name, best, runs)?;
     let keeps: Vec<ExperimentId> = kept.iter().map(|record| record.id).collect();
     let others = fresh_groups(&view.history);
     let first_seed = first_seed_of(&[view])?;
@@ -452,6 +454,7 @@ pub async fn ablate(
             drops,
             first_seed,
             others: &others,
+            takes_seeds: view.history.takes_seeds(),
             stuck: &stuck,
         };
         let AblationState { kept, dropped, next } = ablation(&terms, &found.values);
@@ -460,11 +463,7 @@ pub async fn ablate(
             found.dropped = dropped;
         }
         // The runs of a new plan may be impossible.
-        let asked: BTreeSet<&[ExperimentId]> = next.iter().map(|run| run.without.as_slice()).collect();
-        let is_new = |without: &&[ExperimentId]| !trees.made.contains_key(*without) && !without.is_empty();
-        let new: Vec<Vec<ExperimentId>> = asked.into_iter().filter(is_new).map(<[_]>::to_vec).collect();
-        if !new.is_empty() {
-            new.iter().try_for_each(|without| trees.make(without))?;
+        if trees.make_new(&next)? {
             continue;
         }
         if next.is_empty() {
@@ -489,21 +488,23 @@ pub async fn ablate(
         }
     }
     write_tag(&view.repo, &name, &best.commit, &found)?;
-    let branch = match branch {
-        Some(branch) if !found.dropped.is_empty() => {
-            let mut without = found.dropped.clone();
-            without.sort();
-            trees.make(&without)?;
-            Some(trees.branch(branch, &without)?)
-        }
-        _ => None,
-    };
-    let alone = |(without, why): (&Vec<ExperimentId>, &String)| (without.len() == 1).then(|| (without[0], why.clone()));
-    let mut stuck: BTreeMap<ExperimentId, String> = trees.stuck.iter().filter_map(alone).collect();
-    for run in found.values.iter().filter(|run| run.value.is_none() && run.without.len() == 1) {
-        stuck.entry(run.without[0]).or_insert_with(|| format!("a run without it gave no number (seed {})", run.seed));
-    }
+    let branch = branch.filter(|_| !found.dropped.is_empty());
+    let branch = branch.map(|branch| trees.branch(branch, found.dropped.clone())).transpose()?;
+    let stuck = trees.stuck_alone(&found.values);
     Ok(Some(Ablation { found, stuck, branch }))
+}
+
+/// The ablation as far as it was made, with at least `runs` runs of each tree.
+fn begun_ablation(view: &SessionView, name: &str, best: &Record, runs: u32) -> Result<Ablated, SessionError> {
+    let known = read_tag(&view.repo, name, |known: &Ablated| known.version)?;
+    let mut found = known.unwrap_or_else(|| Ablated { version: FORMAT_VERSION, best: best.id, ..Ablated::default() });
+    found.runs = found.runs.max(runs);
+    // A run without a number is tried again: it may have been chance.
+    let failed = found.values.iter().filter(|run| run.value.is_none()).map(|run| run.without.clone());
+    let failed: Vec<Vec<ExperimentId>> = failed.collect();
+    let failures = |run: &AblatedRun| failed.iter().filter(|without| **without == run.without).count();
+    found.values.retain(|run| run.value.is_some() || failures(run) > 1);
+    Ok(found)
 }
 
 /// Makes these runs, and records each as it ends. Returns false after an interrupt.
@@ -585,6 +586,28 @@ impl ReducedTree<'_> {
         Ok(())
     }
 
+    /// Makes those that these runs need and nobody has made. Returns whether there were some.
+    fn make_new(&mut self, runs: &[AblatingRun]) -> Result<bool, SessionError> {
+        let asked: BTreeSet<&[ExperimentId]> = runs.iter().map(|run| run.without.as_slice()).collect();
+        let is_new = |without: &&[ExperimentId]| !self.made.contains_key(*without) && !without.is_empty();
+        let new: Vec<&[ExperimentId]> = asked.into_iter().filter(is_new).collect();
+        new.iter().try_for_each(|without| self.make(without))?;
+        Ok(!new.is_empty())
+    }
+
+    /// The changes that cannot be taken out by themselves, with the reason.
+    fn stuck_alone(&self, values: &[AblatedRun]) -> BTreeMap<ExperimentId, String> {
+        let alone =
+            |(without, why): (&Vec<ExperimentId>, &String)| (without.len() == 1).then(|| (without[0], why.clone()));
+        let mut stuck: BTreeMap<ExperimentId, String> = self.stuck.iter().filter_map(alone).collect();
+        for run in values.iter().filter(|run| run.value.is_none() && run.without.len() == 1) {
+            stuck
+                .entry(run.without[0])
+                .or_insert_with(|| format!("a run without it gave no number (seed {})", run.seed));
+        }
+        stuck
+    }
+
     /// Takes changes out of the best experiment, the newest first, a commit for each. Otherwise, the reason why that does not
     /// work.
     fn chain(&self, without: &[ExperimentId]) -> Result<Result<CommitId, String>, SessionError> {
@@ -594,7 +617,7 @@ impl ReducedTree<'_> {
             let tree = match objects.merge(&record.commit, &tip, &record.base)? {
                 Merged::Tree(tree) => tree,
                 Merged::Conflicts(paths) => {
-                    return Ok(Err(format!("later changes touch the same or neighbouring lines of {}", list(&paths))));
+                    return Ok(Err(format!("later changes touch the same lines of {}", list(&paths))));
                 }
             };
             let why = format!("ablate: take out experiment {}\n\n{}\n", record.id, record.description);
@@ -608,9 +631,11 @@ impl ReducedTree<'_> {
     }
 
     /// Puts the best experiment without these changes on a branch, unless it is there.
-    fn branch(&self, branch: String, without: &[ExperimentId]) -> Result<String, SessionError> {
-        let Some(commit) = self.made.get(without) else {
-            let text = format!("cannot write what was verified: no commit without {}", names(without));
+    fn branch(&mut self, branch: String, mut without: Vec<ExperimentId>) -> Result<String, SessionError> {
+        without.sort();
+        self.make(&without)?;
+        let Some(commit) = self.made.get(&without) else {
+            let text = format!("cannot write what was verified: no commit without {}", names(&without));
             return Err(refuse(CannotStart, text).hint("report this as a defect").into());
         };
         let (refs, objects) = (&self.view.repo.refs, &self.view.repo.objects);

@@ -94,7 +94,7 @@ pub fn examine_start(dir: &Path, wanted: &Wanted, wish: LoopWish, clock: Clock) 
     let named = asked.agent.as_deref().map(agent_setting);
     let Ok(tag) = continued(&repo, &asked) else { return Vec::new() };
     let stored = tag.as_ref().map_or(Ok(None), |tag| stored_contract(&repo, tag));
-    let folder = tag.map(|tag| SessionFolder::new(&repo.main_worktree(), &tag));
+    let folder = tag.map(|tag| SessionFolder::new(repo.main_worktree(), &tag));
     // A start moves these away; they are found elsewhere.
     if folder.is_some_and(|folder| !folder.misplaced().is_empty()) {
         return Vec::new();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::repair::RepairableFinding;
+use super::RepairableFinding;
 use crate::domain::{Area, CommitId, Contract, ExperimentId, Finding, Record, Severity, Tag, TreeOwner, with_causes};
 use crate::fs::absent;
 use crate::git::{BrokenRef, GitError, Repo};
@@ -63,7 +63,7 @@ pub(crate) struct Facts {
 impl Facts {
     /// Reads all there is.
     pub(crate) fn read(repo: &Repo, tag: &Tag) -> Result<Facts, SessionError> {
-        let folder = SessionFolder::new(&repo.main_worktree(), tag);
+        let folder = SessionFolder::new(repo.main_worktree(), tag);
         let branch = tag.branch_ref();
         let mut broken = repo.refs.broken_refs(&tag.ref_prefix())?;
         let mut named = repo.refs.readable_refs_under(&tag.ref_prefix())?;
@@ -107,7 +107,7 @@ impl Facts {
         let is_changed = folder.contract_was_changed().unwrap_or(false);
         let journal = Journal::read(&folder.state());
         let holder = holder.or_else(|| Some(other(journal.as_ref().ok()?.as_ref()?)?.to_string()));
-        let history = History::new(refs.iter().filter_map(|found| sound(found, tag)).cloned().collect());
+        let history = History::new(refs.iter().filter_map(|found| found.record.as_ref().ok()).cloned().collect());
         Ok(Facts {
             tag: tag.clone(),
             folder,
@@ -161,12 +161,12 @@ impl Facts {
         };
         !self.broken.iter().any(lost)
             && self.lost_ids().is_empty()
-            && self.refs.iter().all(|found| sound(found, &self.tag).is_some())
+            && self.refs.iter().all(|found| found.record.is_ok())
     }
 
     /// The terms as the baseline's record has them.
     pub(crate) fn recorded_terms(&self) -> Option<Contract> {
-        let record = sound(self.refs.first()?, &self.tag).filter(|record| record.id.is_baseline())?;
+        let record = self.refs.first()?.record.as_ref().ok().filter(|record| record.id.is_baseline())?;
         recorded_terms(record).ok().flatten()
     }
 
@@ -231,11 +231,6 @@ impl Facts {
     pub(crate) fn tree_owner(&self) -> TreeOwner {
         self.known_journal().map_or(TreeOwner::of(None), Journal::tree_owner)
     }
-}
-
-/// A record that can be read and is that of its ref.
-fn sound<'a>(found: &'a RecordRef, tag: &Tag) -> Option<&'a Record> {
-    found.record.as_ref().ok().filter(|record| record.id == found.id && record.tag == *tag)
 }
 
 fn objects_of<'a>(tag_objects: &'a [(String, String)], refname: &str) -> Vec<&'a str> {

@@ -14,7 +14,7 @@ use crate::fs::is_shared;
 use crate::git::Repo;
 use crate::rules::{NamedFile, calls_score, judge_space, named_files};
 use crate::session::errors::{CommandRole, SessionError};
-use crate::session::files::{Conventions, SEED, SEED_LINE, check_command, installed_agents, names_seed};
+use crate::session::files::{Conventions, SEED, SEED_LINE, check_command, installed_agents, takes_seed};
 use crate::session::research::read_terms;
 use crate::session::store::Walls;
 
@@ -90,9 +90,9 @@ fn conventions(repo: &Repo, is_new: bool) -> Vec<Finding> {
 fn seeds(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Option<Finding> {
     let of_session = sessions.iter().find_map(|facts| facts.terms().filter(|terms| !terms.imported));
     let decide = of_session.as_ref().map_or(asked.decide.unwrap_or_default(), |terms| terms.decide);
-    let command = of_session.map(|terms| terms.command.clone()).or_else(|| asked.command.clone());
-    let is_named = || command.is_some_and(|command| command.contains(SEED)) || names_seed(repo);
-    (decide != Decide::Once && !is_named()).then(|| {
+    let start = of_session.as_ref().map(|terms| &terms.start);
+    let command = of_session.as_ref().map_or(asked.command.as_deref(), |terms| Some(&terms.command));
+    (decide != Decide::Once && !takes_seed(repo, start, command)).then(|| {
         Finding::warning(Area::Command, format!("no tracked file names {SEED}, the seed of each run"))
             .hint(format!("have the script take its seed from there, as in {SEED_LINE}"))
     })
@@ -144,7 +144,7 @@ fn walls(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Option<Finding> {
 fn disks(repo: &Repo) -> Vec<Finding> {
     let mut seen = Vec::new();
     let mut found = Vec::new();
-    for dir in [repo.main_worktree().as_path(), repo.worktree(), repo.common_dir()] {
+    for dir in [repo.main_worktree(), repo.worktree(), repo.common_dir()] {
         let device = fs::metadata(dir).map(|meta| meta.dev()).ok();
         if seen.contains(&device) {
             continue;

@@ -14,7 +14,7 @@ use crate::domain::{
     Area, Asked, Cluster, ExecutorName, Finding, Layout, Sandbox, Tag, duration_text, ended_text, shell_word,
     span_text, with_causes,
 };
-use crate::exec::{ExecError, Executor, Exit, Job, JobFiles, Running, find_builder, host_name};
+use crate::exec::{ExecError, Executor, Exit, Job, JobFiles, Running, Ticket, find_builder, host_name};
 use crate::fs::{age, make_folder, read_at_most, remove_all};
 use crate::git::Repo;
 use crate::session::errors::SessionError;
@@ -57,7 +57,7 @@ fi
 echo over=yes
 "#;
 
-/// Says what executes the runs, if that is not this machine.
+/// Says what executes the runs, if that is not this machine, and which jobs go on there without a supervisor.
 pub(crate) fn inspect(sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
     let finding = |layout: Option<&Layout>| {
         let engine = layout?.cluster.as_ref()?.engine.name();
@@ -67,8 +67,27 @@ pub(crate) fn inspect(sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
     if sessions.is_empty() {
         return finding(asked.layout(None).as_ref()).into_iter().collect();
     }
-    let of_session = |facts: &Facts| Some(finding(facts.known_journal()?.layout.as_ref())?.of(&facts.tag));
-    sessions.iter().filter_map(of_session).collect()
+    let of_session = |facts: &Facts| {
+        let engine = facts.known_journal().and_then(|journal| finding(journal.layout.as_ref()));
+        engine.into_iter().chain(unsupervised(facts)).map(|finding| finding.of(&facts.tag)).collect::<Vec<_>>()
+    };
+    sessions.iter().flat_map(of_session).collect()
+}
+
+/// The jobs that their engine has, but whose supervisors are gone, as after a kill of all processes of a step.
+fn unsupervised(facts: &Facts) -> Vec<Finding> {
+    let finding = |ticket: Ticket| {
+        let (engine, id) = (ticket.cluster.engine.name(), ticket.id.unwrap_or_default());
+        let who = if facts.holder.is_some() { "the loop".to_owned() } else { format!("`ar resume {}`", facts.tag) };
+        let now = match engine {
+            ExecutorName::Slurm => format!("; `scontrol requeue {id}` does so now"),
+            _ => String::new(),
+        };
+        let what = format!("job {id} of `{engine}`, {}, did not end, but its supervisor is gone", ticket.token);
+        let hint = format!("{who} cancels it after its time limit, and has its run started again{now}");
+        Finding::warning(Area::Executor, what).hint(hint)
+    };
+    Executor::of_any().unsupervised(&facts.folder.runs()).map(finding).collect()
 }
 
 /// Has one short job executed by what executes the runs of the session that `tag` names, else of that of HEAD's branch, else by what
@@ -129,7 +148,7 @@ fn wanted(repo: &Repo, tag: Option<&Tag>, asked: &Asked) -> Result<(Option<Layou
         None => named.or_else(|| find_session(repo, None).ok()),
     };
     let Some(tag) = session else { return Ok((of_new, asked.sandbox.unwrap_or_default())) };
-    let journal = Journal::read(&SessionFolder::new(&repo.main_worktree(), &tag).state())?;
+    let journal = Journal::read(&SessionFolder::new(repo.main_worktree(), &tag).state())?;
     let sandbox = stored_contract(repo, &tag)?.map_or_else(Sandbox::default, |contract| contract.sandbox);
     Ok((journal.and_then(|journal| journal.layout), sandbox))
 }
@@ -171,12 +190,12 @@ impl JobTrial<'_> {
         let folder = trial_folder(own).map_err(|source| unable(own, source))?;
         let folder = folder.path();
         let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ar"));
-        let wall = find_builder(&[&self.repo.main_worktree()]).ok().filter(|_| self.sandbox != Sandbox::Off);
+        let wall = find_builder(&[self.repo.main_worktree()]).ok().filter(|_| self.sandbox != Sandbox::Off);
         let nonce = folder.to_string_lossy();
         let written = folder.join("seen");
         fs::write(&written, nonce.as_bytes()).map_err(|source| unable(&written, source))?;
-        let mut running =
-            Executor::for_runs(Some(self.cluster)).start(&self.job(folder, tag, &program, wall.as_deref()))?;
+        let executor = Executor::for_runs(Some(self.cluster));
+        let mut running = executor.start(&self.job(folder, tag, &program, wall.as_deref()))?;
         announce(&format!(
             "waiting up to {} for a job of `{engine}` to start; Ctrl-C cancels it",
             duration_text(self.wait)
@@ -188,6 +207,7 @@ impl JobTrial<'_> {
                 ended = running.wait() => break Some(ended),
                 () = sleep(LOOK) => {}
             }
+            executor.news().iter().for_each(|news| announce(news));
             is_started |= JobFiles::named(folder, NAME).started.is_file();
             let limit = if is_started { self.wait + PATIENCE } else { self.wait };
             match stopped {
@@ -215,7 +235,7 @@ impl JobTrial<'_> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut env = vec![
             ("AR_EXPERIMENT", "doctor".to_owned()),
-            ("AR_TRIAL_TREE", text(&self.repo.main_worktree())),
+            ("AR_TRIAL_TREE", text(self.repo.main_worktree())),
             ("AR_TRIAL_PROGRAM", text(program)),
         ];
         env.extend(tag.map(|tag| ("AR_TAG", tag.to_string())));
@@ -279,7 +299,7 @@ impl JobTrial<'_> {
         if fact("over").is_none() {
             let ended = ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds);
             let hint =
-                format!("log in to {host}, and check that `sh` works in {}", shell_word(&self.repo.main_worktree()));
+                format!("log in to {host}, and check that `sh` works in {}", shell_word(self.repo.main_worktree()));
             found.push(error(format!("the job on {host} did not get to its end: {ended}"), hint));
             return found;
         }

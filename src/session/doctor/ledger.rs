@@ -31,14 +31,14 @@ impl<'a> Books<'a> {
             if all.iter().any(|books| books.metric == metric) {
                 continue;
             }
-            let mut path = LedgerFile::place(&root, &metric);
+            let mut path = LedgerFile::place(root, &metric);
             let is_taken = |path: &Path| all.iter().any(|books| books.path == path);
             if is_taken(&path) {
-                path = LedgerFile::own_place(&root, &metric, is_taken);
+                path = LedgerFile::own_place(root, &metric, is_taken);
             }
             let mut records: Vec<&Record> = own().flat_map(|facts| facts.history().records()).collect();
             records.retain(|record| one_line(&record.metric.name) == metric);
-            records.sort_by_key(|record| record.finished);
+            records.sort_by_key(|record| record.origin.finished);
             all.push(Books { path, metric, dialect: terms.ledger, records });
         }
         all
@@ -162,8 +162,8 @@ fn rebuild(books: &Books, patients: &Patients, repairs: &mut Repairs) -> Result<
 pub(crate) fn inspect_memory(repo: &Repo) -> Vec<Finding> {
     let root = repo.main_worktree();
     let warning = |what: String| Finding::warning(Area::Journal, what);
-    let lessons = LessonFile::new(&root).read().err().map(|error| warning(with_causes(&error)));
-    let file = IdeaFile::new(&root);
+    let lessons = LessonFile::new(root).read().err().map(|error| warning(with_causes(&error)));
+    let file = IdeaFile::new(root);
     let ideas = match file.read() {
         Ok(backlog) if backlog.damaged == 0 => None,
         Ok(backlog) => {
@@ -177,7 +177,7 @@ pub(crate) fn inspect_memory(repo: &Repo) -> Vec<Finding> {
 
 /// Removes the damaged lines of the backlog.
 pub(crate) fn repair_memory(repairs: &mut Repairs) -> Result<(), SessionError> {
-    let file = IdeaFile::new(&repairs.repo.main_worktree());
+    let file = IdeaFile::new(repairs.repo.main_worktree());
     if file.read().is_ok_and(|backlog| backlog.damaged > 0) {
         let (path, copy) = (file.path().display(), file.drop_damaged()?);
         repairs.done.push(format!("removed damaged lines from {path} and saved them to {}", copy.display()));

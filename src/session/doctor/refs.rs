@@ -159,7 +159,12 @@ fn branch(repo: &Repo, facts: &Facts) -> Result<Vec<RepairableFinding>, SessionE
         // Before its baseline is measured a session may have none yet.
         Tip::Missing if facts.refs.is_empty() => {}
         Tip::Missing => {
-            let finding = Finding::error(Area::Refs, format!("the branch {name} is missing"));
+            let hint = format!(
+                "{REPAIR} brings it back; `ar delete {}` removes the session, after a bundle of its refs in \
+                 .autoresearch/deleted",
+                facts.tag
+            );
+            let finding = Finding::warning(Area::Refs, format!("the branch {name} is missing")).hint(hint);
             found.push(RepairableFinding::new(finding, Repair::Branch(expected.clone())));
         }
         Tip::Unrecorded => {

@@ -7,13 +7,13 @@ use super::repository::in_the_way;
 use super::{Examination, Facts, Part, Patients, REPAIR, examine, is_log, ledger, refs, repository, state};
 use crate::agent::task_spec;
 use crate::domain::{Asked, Clock, CommitId, Contract, ExperimentId, Finding, Tag, experiment_names};
-use crate::exec::{Job, may_be_held};
+use crate::exec::{ExecError, Job, may_be_held, runtime};
 use crate::fs::{copy_beside, read_regular};
 use crate::git::{BrokenRef, LockOwner, Repo};
 use crate::machine::Save;
 use crate::session::errors::SessionError;
 use crate::session::files::{exclude_own, refuse_elsewhere, remove_file};
-use crate::session::handlers::SessionRefs;
+use crate::session::handlers::{SessionRefs, clear_command_worktrees};
 use crate::session::store::{AGENT, journal_of_remains};
 use crate::session::wait::guardian_lines;
 use crate::state::{Journal, Memory, PROGRESS, SessionFolder, lock_all, refuse_held};
@@ -57,6 +57,8 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     let patients = Patients::find_held(&repo, tag)?;
     ledger::repair(&patients, &mut repairs)?;
     ledger::repair_memory(&mut repairs)?;
+    let left = runtime().map_err(ExecError::Watch)?.block_on(clear_command_worktrees(&repo))?;
+    repairs.done.extend(left.iter().map(|dir| format!("removed the working tree {}", dir.display())));
     if !repairs.done.is_empty() {
         exclude_own(&repo, &ledger::names(&repo, &patients))?;
     }
@@ -120,25 +122,10 @@ impl Repairs<'_> {
                 format!("wrote {} from the records, with {open} open{kept}", path.display())
             }
             Repair::LostMemory(path) => {
-                Memory::new(&state).create(facts.history().records())?;
+                Memory::new(&state).create(facts.terms().as_ref(), facts.history())?;
                 format!("wrote the missing {} from the records again", path.display())
             }
-            Repair::Memory(path) if is_log(&path) => {
-                let copy = Memory::new(&state).repair(&path, facts.history().records())?;
-                let kept = copy.map(|copy| format!("; the old one is in {}", copy.display())).unwrap_or_default();
-                format!("dropped the damaged lines of {}{kept}", path.display())
-            }
-            Repair::Memory(path) => {
-                let kept = keep(&path, ".damaged")?;
-                remove_file(&path)?;
-                if facts.is_complete() {
-                    Memory::new(&state).create(facts.history().records())?;
-                }
-                match path.exists() {
-                    true => format!("wrote {} from the records{kept}", path.display()),
-                    false => format!("removed the damaged {}{kept}", path.display()),
-                }
-            }
+            Repair::Memory(path) => mend_memory(facts, &path)?,
             Repair::RunFile(path) => {
                 let kept = keep(&path, ".damaged")?;
                 remove_file(&path)?;
@@ -155,6 +142,26 @@ impl Repairs<'_> {
             }
         })
     }
+}
+
+/// Mends a damaged file of the memory; returns a sentence.
+fn mend_memory(facts: &Facts, path: &Path) -> Result<String, SessionError> {
+    let memory = Memory::new(&facts.folder.state());
+    let shown = path.display();
+    if is_log(path) {
+        let copy = memory.repair(path, facts.terms().as_ref(), facts.history())?;
+        let kept = copy.map(|copy| format!("; the old one is in {}", copy.display())).unwrap_or_default();
+        return Ok(format!("dropped the damaged lines of {shown}{kept}"));
+    }
+    let kept = keep(path, ".damaged")?;
+    remove_file(path)?;
+    if facts.is_complete() {
+        memory.create(facts.terms().as_ref(), facts.history())?;
+    }
+    Ok(match path.exists() {
+        true => format!("wrote {shown} from the records{kept}"),
+        false => format!("removed the damaged {shown}{kept}"),
+    })
 }
 
 /// Copies what is at `path` to a free name beside it; gives a clause that names the copy, nothing if nothing is there.

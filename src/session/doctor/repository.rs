@@ -11,7 +11,7 @@ use crate::git::{GitError, Head, HeadTarget, LinkedEntry, LockFile, LockOwner, O
 use crate::ledger::RESULTS;
 use crate::session::errors::SessionError;
 use crate::session::files::{is_behind_wall, refuse_tracked};
-use crate::session::handlers::left_worktrees;
+use crate::session::handlers::{command_worktrees, is_temporary};
 use crate::state::SESSIONS_FOLDER;
 
 /// The age from which on a lock of another program is taken for one that was left behind.
@@ -32,7 +32,11 @@ pub(crate) fn inspect(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
     take(Area::Repository, locks(repo));
     take(Area::Repository, Ok(folders(repo)));
     take(Area::Repository, inspect_entries(repo));
-    take(Area::Repository, left_worktrees(repo).map(|left| left.iter().map(|dir| left_worktree(dir)).collect()));
+    take(
+        Area::Repository,
+        command_worktrees(repo, true)
+            .map(|left| left.iter().map(|(git_dir, dir)| left_worktree(git_dir, dir)).collect()),
+    );
     if found.is_empty() {
         let at = match repo.refs.head() {
             Ok(Head::Branch { name, commit }) => {
@@ -118,9 +122,12 @@ fn locks(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
     Ok(repo.locks()?.into_iter().map(finding).collect())
 }
 
-fn left_worktree(dir: &Path) -> Finding {
+fn left_worktree(git_dir: &Path, dir: &Path) -> Finding {
     let what = format!("a killed `ar repro`, `verify` or `ablate` left the working tree {} behind", dir.display());
-    Finding::warning(Area::Repository, what).hint(format!("git worktree remove --force {}", shell_word(dir)))
+    Finding::warning(Area::Repository, what).hint(match is_temporary(git_dir) {
+        true => REPAIR.to_owned(),
+        false => format!("git worktree remove --force {}", shell_word(dir)),
+    })
 }
 
 fn own_folder(repo: &Repo) -> PathBuf {

@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::{DECIDE_FIRST, Facts, REPAIR, RecordRef, Repair, RepairableFinding, finding_of, repository};
-use crate::domain::{Area, Drift, ExperimentId, Finding, count_of, experiment_name, list, shell_word, with_causes};
+use crate::domain::{
+    Area, Drift, ExperimentId, Finding, Notice, count_of, experiment_name, list, shell_word, with_causes,
+};
 use crate::exec::{Executor, Exit, JobFiles, Started};
 use crate::fs::{move_command, read_regular};
-use crate::git::{Repo, Untracked};
+use crate::git::{Repo, SettingEffect, Untracked};
 use crate::rules::{Tip, ignored_changes};
 use crate::session::errors::SessionError;
-use crate::session::store::open_attempt::contradiction;
-use crate::session::store::{RUN, trouble_text};
-use crate::state::{EVENT_LOGS, Journal, MEMORY_FILES, StateError, UNTRACKED, read_json};
+use crate::session::handlers::StoredCopies;
+use crate::session::store::{RUN, contradiction, trouble_text};
+use crate::state::{EVENT_LOGS, Journal, MEMORY_FILES, PROTECTED, StateError, UNTRACKED, read_json};
 
 /// Compares the state folder of a session.
 pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
@@ -27,6 +29,7 @@ pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
         if found.is_empty() {
             found.push(Finding::ok(Area::Journal, "no experiment is open").into());
         }
+        found.extend(settings(repo, facts));
         let waiting = facts.folder.files_to_return();
         if !waiting.is_empty() && facts.holder.is_none() {
             let kept = facts.folder.carried();
@@ -43,6 +46,19 @@ pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
         found.push(Finding::ok(Area::Journal, what).hint(format!("ar resume {}", facts.tag)).into());
     }
     found
+}
+
+/// Git's settings that are others than at the session's start, as an agent may have left them.
+fn settings(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
+    let stored = read_json::<StoredCopies>(&facts.folder.state().join(PROTECTED)).unwrap_or_default();
+    let then = stored.and_then(|stored| stored.git).map(|git| git.watched).unwrap_or_else(|| repo.watched_settings());
+    let named = |(effect, keys): (SettingEffect, Vec<String>)| {
+        let hint =
+            format!("see where it is set: `git config --show-origin --get-all {}`", shell_word(Path::new(&keys[0])));
+        let what = Notice::SettingsChanged { when: "since the session began".into(), keys, effect: effect.into() };
+        Finding::warning(Area::Repository, what.to_string()).hint(hint).into()
+    };
+    then.changed(&repo.watched_settings()).into_iter().map(named).collect()
 }
 
 fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<RepairableFinding>, SessionError> {
@@ -245,7 +261,7 @@ fn runs(facts: &Facts) -> Option<Finding> {
 /// Compares the terms and the records of a session.
 pub(crate) fn inspect_records(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
     let mut found: Vec<RepairableFinding> =
-        facts.refs.iter().filter_map(|found| record(repo, facts, found)).map(RepairableFinding::from).collect();
+        facts.refs.iter().filter_map(|found| record(repo, found)).map(RepairableFinding::from).collect();
     if repository::in_the_way(repo).is_none() && facts.has_files() {
         found.extend(contract(facts));
     }
@@ -270,7 +286,7 @@ fn ignored(facts: &Facts) -> Option<Finding> {
     Some(Finding::warning(Area::Session, what).hint("pass --protect FILE to pin an input, or track it with git"))
 }
 
-fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
+fn record(repo: &Repo, found: &RecordRef) -> Option<Finding> {
     let RecordRef { id, name, object, tagged, record } = found;
     let look = format!(
         "look with `git cat-file -p {name}`, and decide what experiment {id} was; `git update-ref {name} OBJECT` puts \
@@ -288,20 +304,12 @@ fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
                 return Some(Finding::damaged(Area::Session, what).hint(hint));
             }
             let finding = finding_of(Area::Session, error);
-            let is_bad = matches!(error, SessionError::BadRecord { .. });
-            return Some(if is_bad { finding.hint(look) } else { finding });
+            return Some(Finding { hint: finding.hint.or(Some(look)), ..finding });
         }
     };
-    let what = if record.id != *id {
-        format!("the record {name} belongs to experiment {}", record.id)
-    } else if record.tag != facts.tag {
-        format!("the record {name} belongs to session {}", record.tag)
-    } else if record.commit.is_known() && tagged.as_ref().is_some_and(|commit| *commit != record.commit) {
-        format!("the record {name} is on a different commit than it names")
-    } else {
-        return None;
-    };
-    Some(Finding::damaged(Area::Session, what).hint(look))
+    let is_elsewhere = record.commit.is_known() && tagged.as_ref().is_some_and(|commit| *commit != record.commit);
+    let what = format!("the record {name} is on a different commit than it names");
+    is_elsewhere.then(|| Finding::damaged(Area::Session, what).hint(look))
 }
 
 /// Compares contract.json with the terms that the baseline's record has.

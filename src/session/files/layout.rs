@@ -7,10 +7,10 @@ use std::path::{Component, Path, PathBuf};
 use std::{env, fs};
 
 use super::PROGRAM;
-use crate::domain::{Space, shell_word};
+use crate::domain::{CommitId, Space, shell_word};
 use crate::exec;
 use crate::fs::{FileStamp, make_folder, move_away, move_no_folder_away, read_at_most};
-use crate::git::Repo;
+use crate::git::{Repo, Stored};
 use crate::ledger::RESULTS;
 use crate::rules::{History, files_named, spoilt_by_full_disk, too_little_space};
 use crate::session::errors::{CannotStart, SessionError, refuse};
@@ -21,6 +21,9 @@ pub(crate) const REPRO_FOLDER: &str = "autoresearch-repro";
 
 /// The file in it that is locked while the command runs, and removed at its end: without a lock, it was left behind.
 pub(crate) const UNFINISHED: &str = "unfinished";
+
+/// What that file says where the tree is in a folder that the command made for it.
+pub(crate) const TEMPORARY: &str = "temporary";
 
 /// The files that `ar` and its agents keep in the repository's root and out of git.
 pub(super) const OWN_FILES: &[&str] = &[
@@ -124,7 +127,7 @@ pub(crate) fn refuse_spoilt(repo: &Repo, folder: &SessionFolder, what: &str, fai
 /// An error that says `what`, if one of the disks that a session writes to is as `is_bad` says.
 fn check(repo: &Repo, folder: &SessionFolder, what: &str, is_bad: impl Fn(Space) -> bool) -> Result<(), SessionError> {
     let main = repo.main_worktree();
-    for path in [repo.worktree(), &main, folder.root()] {
+    for path in [repo.worktree(), main, folder.root()] {
         // A system that does not tell stops nobody.
         if let Some(space) = exec::disk_space(path).ok().filter(|space| is_bad(*space)) {
             let runs = fs::read_dir(folder.runs()).into_iter().flatten().flatten().map(|run| run.path());
@@ -228,14 +231,22 @@ const LARGEST: u64 = 1 << 20;
 /// The most files that are looked through.
 const MOST_READ: usize = 10_000;
 
-/// Returns whether a tracked file names the seed's variable, but for those that only tell of it. True if there are too many
-/// files to say.
-pub fn names_seed(repo: &Repo) -> bool {
-    let Ok(Some(head)) = repo.refs.head_if_sound() else { return true };
-    let Some(Ok(files)) = head.commit().map(|commit| repo.objects.files_at(commit, |_| true)) else { return true };
+/// Returns whether the command or a file that a session starts with names the seed's variable, but for those that only tell of
+/// it; without a session, the tracked files of the working tree. True if there are too many files to say.
+pub fn takes_seed(repo: &Repo, start: Option<&CommitId>, command: Option<&str>) -> bool {
+    if command.is_some_and(|command| command.contains(SEED)) {
+        return true;
+    }
+    let head = || repo.refs.head_if_sound().ok()??.commit().cloned();
+    let files = start.cloned().or_else(head).map(|commit| repo.objects.files_at(&commit, |_| true));
+    let Some(Ok(files)) = files else { return true };
     let tells = |path: &Path| [PROGRAM, SETTINGS_FILE].iter().any(|name| path == Path::new(name));
     let names = |path: &Path| {
-        let text = read_at_most(&repo.worktree().join(path), LARGEST).unwrap_or_default();
+        let text = match start.map(|start| repo.objects.read_at(start, path, LARGEST)) {
+            Some(Ok(Stored::File(text))) => text,
+            Some(_) => Vec::new(),
+            None => read_at_most(&repo.worktree().join(path), LARGEST).unwrap_or_default(),
+        };
         text.windows(SEED.len()).any(|part| part == SEED.as_bytes())
     };
     files.len() > MOST_READ || files.iter().any(|path| !tells(path) && names(path))

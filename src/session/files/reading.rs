@@ -6,14 +6,14 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::layout::OWN_FILES;
+use super::OWN_FILES;
 use crate::domain::{
     CommitId, Contract, Drift, ExperimentId, FORMAT_VERSION, RECORD_VERSION, Record, Tag, VerifiedPair, with_causes,
 };
 use crate::git::{Head, Repo};
 use crate::rules::{History, lost_ids};
-use crate::session::errors::{CannotStart, SessionError, refuse};
-use crate::state::SessionFolder;
+use crate::session::errors::{CannotStart, Damaged, SessionError, refuse};
+use crate::state::{SEE_DOCTOR, SessionFolder};
 
 /// The refs of all sessions.
 pub(crate) const SESSIONS: &str = "refs/autoresearch";
@@ -70,13 +70,13 @@ pub(crate) fn session_of_head(head: &Head) -> Option<Tag> {
 
 /// Returns whether a session with that tag exists: it has a contract, or a record of its baseline.
 pub(crate) fn is_session(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
-    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let folder = SessionFolder::new(repo.main_worktree(), tag);
     Ok(folder.has_contract() || repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))?.is_some())
 }
 
 /// The terms of a session, from its folder or else from the record of its baseline; `None` when there is no session.
 pub(crate) fn stored_contract(repo: &Repo, tag: &Tag) -> Result<Option<Contract>, SessionError> {
-    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let folder = SessionFolder::new(repo.main_worktree(), tag);
     if let Some(contract) = folder.contract()? {
         return Ok(Some(contract));
     }
@@ -97,7 +97,7 @@ pub(crate) fn read_baseline(repo: &Repo, tag: &Tag) -> Result<Option<Record>, Se
 
 /// Refuses terms that somebody changed after they were approved: in the file, or both in it and in its hash.
 pub(crate) fn refuse_changed(repo: &Repo, tag: &Tag, stored: &Contract) -> Result<(), SessionError> {
-    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let folder = SessionFolder::new(repo.main_worktree(), tag);
     let approved = read_baseline(repo, tag)?.and_then(|baseline| recorded_terms(&baseline).ok()?);
     let drifts = approved.map_or_else(Vec::new, |approved| Drift::all(&approved, stored));
     if !drifts.is_empty() || folder.contract_was_changed()? {
@@ -153,13 +153,18 @@ pub(crate) fn record_message(record: &Record) -> Result<String, serde_json::Erro
     Ok(format!("{subject}\n\n{}\n", serde_json::to_string(record)?))
 }
 
+/// Reads the record that a ref leads to. One of another experiment or session is damage.
 pub(crate) fn parse_record(reference: &str, message: &str) -> Result<Record, SessionError> {
     let body = message.split_once("\n\n").map_or("", |(_, body)| body);
     let bad = |source| SessionError::BadRecord { reference: reference.to_owned(), source };
     // A signature may follow the JSON document.
     match serde_json::Deserializer::from_str(body).into_iter::<Record>().next() {
-        Some(Ok(record)) if record.version <= RECORD_VERSION => Ok(record),
-        Some(Ok(record)) => Err(newer(reference, record.version.into())),
+        Some(Ok(record)) if record.version > RECORD_VERSION => Err(newer(reference, record.version.into())),
+        Some(Ok(record)) if record.tag.record_ref(record.id) == reference => Ok(record),
+        Some(Ok(Record { id, tag, .. })) => {
+            let text = format!("the record {reference} belongs to experiment {id} of session {tag}");
+            Err(refuse(Damaged, text).hint(SEE_DOCTOR).into())
+        }
         // A record of a newer version may not parse.
         Some(Err(source)) => Err(match version_of(body) {
             Some(found) if found > u64::from(RECORD_VERSION) => newer(reference, found),
@@ -224,7 +229,7 @@ impl Damage {
 /// Returns whether a session was only fetched: its folder is missing, and nothing shows that it was ever opened in this
 /// repository. If its branch exists, an `ar` that created the folder would have excluded its files from git.
 pub(crate) fn is_fetched(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
-    if SessionFolder::new(&repo.main_worktree(), tag).root().exists()
+    if SessionFolder::new(repo.main_worktree(), tag).root().exists()
         || repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))?.is_none()
     {
         return Ok(false);

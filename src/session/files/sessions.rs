@@ -11,7 +11,7 @@ use std::{fs, io};
 use jiff::Timestamp;
 use rustix::fs::{StatVfsMountFlags, statvfs};
 
-use super::reading::{
+use super::{
     SESSIONS, is_session, no_session, parse_record, read_records, readable_refs, record_id, session_of_head,
     session_tags,
 };
@@ -100,7 +100,7 @@ pub(crate) fn session_there(repo: &Repo) -> Result<Option<Tag>, SessionError> {
 /// Gathers the signs of activity in a session. Unreadable data counts as no activity; the code that needs it reports the
 /// error.
 fn sign(repo: &Repo, tag: &Tag) -> SessionSign {
-    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let folder = SessionFolder::new(repo.main_worktree(), tag);
     let journal = Journal::read(&folder.state()).ok().flatten();
     let presence = journal.as_ref().map(|journal| &journal.presence);
     let is_elsewhere = || driven_elsewhere(&folder, presence?).filter(|other| !other.is_missed());
@@ -109,7 +109,7 @@ fn sign(repo: &Repo, tag: &Tag) -> SessionSign {
         let refs = repo.refs.refs_under(&tag.ref_prefix()).ok()?;
         let (_, name) = refs.iter().filter_map(|(name, _)| Some((record_id(name, tag)?, name))).max()?;
         let newest = repo.refs.record(name).ok()??;
-        Some(parse_record(&newest.name, &newest.message).ok()?.finished)
+        Some(parse_record(&newest.name, &newest.message).ok()?.origin.finished)
     };
     SessionSign {
         is_active: folder.owner(repo.git_dir()).is_ok_and(|owner| owner.is_some()) || is_elsewhere().is_some(),
@@ -163,7 +163,7 @@ pub(crate) fn refuse_elsewhere(folder: &SessionFolder, take_over: bool) -> Resul
 
 /// Waits until no process of another host may drive a session any more, as its signs of life tell. Calls `tell` with that host first.
 pub fn await_other_host(repo: &Repo, tag: &Tag, tell: impl Fn(&OtherHost)) {
-    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let folder = SessionFolder::new(repo.main_worktree(), tag);
     let mut is_told = false;
     while let Err(SessionError::Elsewhere { other, .. }) = refuse_elsewhere(&folder, false) {
         if !is_told {
@@ -196,7 +196,7 @@ impl HeldSessions {
         let folders = fs::read_dir(repo.main_worktree().join(SESSIONS_FOLDER)).into_iter().flatten().flatten();
         let tags = folders.filter_map(|folder| folder.file_name().to_str()?.parse::<Tag>().ok());
         let look = |tag: Tag| {
-            let folder = SessionFolder::new(&repo.main_worktree(), &tag);
+            let folder = SessionFolder::new(repo.main_worktree(), &tag);
             let seen = (is_held(repo, &folder), FileStamp::of(&folder.lock_path()));
             (tag, seen)
         };
@@ -206,7 +206,7 @@ impl HeldSessions {
     /// Returns whether a session has been idle since that moment: its lock was not held then, is not held now, and was not
     /// touched meanwhile.
     pub(crate) fn was_nobodys(&self, repo: &Repo, tag: &Tag) -> bool {
-        let folder = SessionFolder::new(&repo.main_worktree(), tag);
+        let folder = SessionFolder::new(repo.main_worktree(), tag);
         let (was_held, stamp) = self.sessions.get(tag).copied().unwrap_or_default();
         !was_held && FileStamp::of(&folder.lock_path()) == stamp && !is_held(repo, &folder)
     }
@@ -248,7 +248,7 @@ pub(crate) fn other_records(repo: &Repo, own: &Tag) -> Result<Others, SessionErr
                 for record in records {
                     match record {
                         // Its row is in a ledger of others.
-                        Ok(record) if record.imported.is_some() => {}
+                        Ok(record) if record.origin.imported.is_some() => {}
                         Ok(record) => good.push(record),
                         Err(error) => bad.push(error),
                     }
@@ -276,7 +276,7 @@ pub(crate) fn is_odd_ref(repo: &Repo, tag: &Tag, name: &str) -> Result<bool, Ses
         return Ok(false);
     }
     let record = repo.refs.record(name).ok().flatten().and_then(|it| parse_record(name, &it.message).ok());
-    let is_record = record.is_some_and(|record| record.tag == *tag && tag.record_ref(record.id) == name);
+    let is_record = record.is_some_and(|record| record.tag == *tag);
     // The session's own process may have deleted it by now.
     Ok(!is_record && readable_refs(repo, &tag.ref_prefix())?.iter().any(|(known, _)| known == name))
 }

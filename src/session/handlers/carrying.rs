@@ -11,10 +11,10 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::working_tree::Workspace;
+use super::Workspace;
 use crate::crash;
 use crate::domain::{Carry, CommitId, FORMAT_VERSION, Notice};
-use crate::exec::{Exit, FILES_BEFORE, FilesBefore, MOST_WATCHED, disk_space};
+use crate::exec::{Exit, FILES_BEFORE, FilesBefore, MOST_WATCHED, Uses, disk_space};
 use crate::fs::{
     CLOCK_LAG, FileStamp, failed, folder_of, free_name, if_exists, in_writable_folder, make_folder, move_to,
     read_regular, remove_all, wait_until_newer, wait_until_older,
@@ -179,6 +179,86 @@ impl Workspace {
         }
     }
 
+    /// What a file has become that was there as `stamp` says before a run.
+    fn change_since(&self, store: &Store, path: &Path, stamp: &FileStamp) -> Change {
+        let changed = match change(stamp, &self.root().join(path)) {
+            // A process that was killed may have kept it.
+            Change::Gone => change(stamp, &place(store, USER).join(path)),
+            change => change,
+        };
+        // It may have been written as it was.
+        if changed != Change::Unchanged && self.is_as_copied(store, path) { Change::Unchanged } else { changed }
+    }
+
+    /// What a run of `commit` that began at `start` would carry over to the next one, and all that is to be set aside after it.
+    /// `uses` is what it did with the files that were there before.
+    fn effects(
+        &self,
+        store: &Store,
+        carried: &Carried,
+        (commit, start): (&CommitId, SystemTime),
+        FilesBefore { files: before, ends, .. }: &FilesBefore,
+        uses: &Uses,
+    ) -> Result<(BTreeMap<PathBuf, Effect>, BTreeSet<PathBuf>), SessionError> {
+        let (runs, root) = (self.runs(store), self.root());
+        let mut found = BTreeMap::new();
+        let is_older = |folder: &Path| {
+            carried.folders.as_ref().is_none_or(|older| older.contains(folder))
+                || store.repo.objects.is_in(commit, folder).unwrap_or(true)
+        };
+        let known: BTreeSet<&PathBuf> = before.iter().map(|(path, _)| path).collect();
+        let (after, _) = self.list_files()?;
+        let is_new = |(path, stamp): &&(PathBuf, FileStamp)| stamp.changed() >= start && !known.contains(path);
+        let new: Vec<&Path> = after.iter().filter(is_new).map(|(path, _)| path.as_path()).collect();
+        let steps: BTreeSet<String> = new.iter().filter_map(|path| without_numbers(path)).collect();
+        let changes: Vec<Change> = before.iter().map(|(path, stamp)| self.change_since(store, path, stamp)).collect();
+        let changed = before.iter().zip(&changes).filter(|(_, change)| **change != Change::Unchanged);
+        let written = new.iter().copied().chain(changed.map(|((path, _), _)| path.as_path()));
+        let written: BTreeSet<&Path> = written.filter_map(Path::parent).collect();
+        for (at, ((path, stamp), change)) in before.iter().zip(changes).enumerate() {
+            let is_read = uses.read.contains(&at);
+            if !is_read && change == Change::Unchanged {
+                continue;
+            }
+            let top = set_aside_for(path, is_older);
+            let file = UntrackedFile {
+                writer: self.writer(store, &runs, path, stamp),
+                is_read,
+                is_mapped: uses.mapped.contains(&at),
+                // A file grows when appended to.
+                is_own: uses.written_first.contains(&at)
+                    && !is_longer(&root.join(path), stamp.size(), ends.get(at).copied().flatten()),
+                change,
+                is_folder_written: path.parent().is_some_and(|folder| written.contains(folder))
+                    // Paths below a folder follow it in this order.
+                    || written.range(top..).next().is_some_and(|folder| folder.starts_with(top)),
+                has_successor: without_numbers(path).is_some_and(|step| steps.contains(&step)),
+            };
+            let is_settled =
+                |effect| effect == Effect::Doubtful && carried.stays.contains(top) || carried.needed.contains(top);
+            if let Some(effect) = file.effect().filter(|effect| !is_settled(*effect)) {
+                let known = found.entry(top.to_owned()).or_insert(effect);
+                *known = effect.min(*known);
+            }
+        }
+        // The next run would go on from the step before, or from the one that this run made.
+        let alike: BTreeMap<String, Effect> =
+            found.iter().filter_map(|(path, effect)| Some((without_numbers(path)?, *effect))).collect();
+        for (path, _) in &after {
+            let effect = without_numbers(path).and_then(|step| alike.get(&step));
+            let top = set_aside_for(path, is_older);
+            if let Some(effect) = effect.filter(|_| !carried.stays.contains(top) && !carried.needed.contains(top)) {
+                found.entry(top.to_owned()).or_insert(*effect);
+            }
+        }
+        let mut aside: BTreeSet<PathBuf> = found.keys().cloned().collect();
+        if store.contract.carry == Carry::None {
+            let tops = new.iter().map(|path| set_aside_for(path, is_older));
+            aside.extend(tops.filter(|top| !carried.stays.contains(*top)).map(Path::to_owned));
+        }
+        Ok((found, aside))
+    }
+
     /// Returns the paths that make the number of the run that ended false, or may. They are set aside before the next run.
     pub(crate) fn find_carried(
         &mut self,
@@ -188,7 +268,6 @@ impl Workspace {
         let Some(WatchedRun { commit, is_baseline, before, .. }) = self.carrying.active.take() else {
             return Ok(BTreeMap::new());
         };
-        let FilesBefore { files: before, ends, .. } = before;
         let start = SystemTime::from(exit.started) - CLOCK_LAG;
         self.carrying.runs.push((start, SystemTime::now(), is_baseline));
         let Some(uses) = &exit.uses else {
@@ -196,78 +275,12 @@ impl Workspace {
             return Ok(BTreeMap::new());
         };
         let mut carried = self.carried(store)?;
-        let (runs, root) = (self.runs(store), self.root().to_owned());
-        let (mut found, mut aside) = (BTreeMap::new(), BTreeSet::new());
-        {
-            let is_older = |folder: &Path| {
-                carried.folders.as_ref().is_none_or(|older| older.contains(folder))
-                    || store.repo.objects.is_in(&commit, folder).unwrap_or(true)
-            };
-            let known: BTreeSet<&PathBuf> = before.iter().map(|(path, _)| path).collect();
-            let (after, _) = self.list_files()?;
-            let is_new = |(path, stamp): &&(PathBuf, FileStamp)| stamp.changed() >= start && !known.contains(path);
-            let new: Vec<&Path> = after.iter().filter(is_new).map(|(path, _)| path.as_path()).collect();
-            let steps: BTreeSet<String> = new.iter().filter_map(|path| without_numbers(path)).collect();
-            let change = |(path, stamp): &(PathBuf, FileStamp)| {
-                let changed = match change(stamp, &root.join(path)) {
-                    // A process that was killed may have kept it.
-                    Change::Gone => change(stamp, &place(store, USER).join(path)),
-                    change => change,
-                };
-                // It may have been written as it was.
-                if changed != Change::Unchanged && self.is_as_copied(store, path) { Change::Unchanged } else { changed }
-            };
-            let changes: Vec<Change> = before.iter().map(change).collect();
-            let changed = before.iter().zip(&changes).filter(|(_, change)| **change != Change::Unchanged);
-            let written = new.iter().copied().chain(changed.map(|((path, _), _)| path.as_path()));
-            let written: BTreeSet<&Path> = written.filter_map(Path::parent).collect();
-            for (at, ((path, stamp), change)) in before.iter().zip(changes).enumerate() {
-                let is_read = uses.read.contains(&at);
-                if !is_read && change == Change::Unchanged {
-                    continue;
-                }
-                let top = set_aside_for(path, is_older);
-                let file = UntrackedFile {
-                    writer: self.writer(store, &runs, path, stamp),
-                    is_read,
-                    is_mapped: uses.mapped.contains(&at),
-                    // A file grows when appended to.
-                    is_own: uses.written_first.contains(&at)
-                        && !is_longer(&root.join(path), stamp.size(), ends.get(at).copied().flatten()),
-                    change,
-                    is_folder_written: path.parent().is_some_and(|folder| written.contains(folder))
-                        // Paths below a folder follow it in this order.
-                        || written.range(top..).next().is_some_and(|folder| folder.starts_with(top)),
-                    has_successor: without_numbers(path).is_some_and(|step| steps.contains(&step)),
-                };
-                let is_settled =
-                    |effect| effect == Effect::Doubtful && carried.stays.contains(top) || carried.needed.contains(top);
-                if let Some(effect) = file.effect().filter(|effect| !is_settled(*effect)) {
-                    let known = found.entry(top.to_owned()).or_insert(effect);
-                    *known = effect.min(*known);
-                }
-            }
-            // The next run would go on from the step before, or from the one that this run made.
-            let alike: BTreeMap<String, Effect> =
-                found.iter().filter_map(|(path, effect)| Some((without_numbers(path)?, *effect))).collect();
-            for (path, _) in &after {
-                let effect = without_numbers(path).and_then(|step| alike.get(&step));
-                let top = set_aside_for(path, is_older);
-                if let Some(effect) = effect.filter(|_| !carried.stays.contains(top) && !carried.needed.contains(top)) {
-                    found.entry(top.to_owned()).or_insert(*effect);
-                }
-            }
-            aside.extend(found.keys().cloned());
-            if store.contract.carry == Carry::None {
-                let tops = new.iter().map(|path| set_aside_for(path, is_older));
-                aside.extend(tops.filter(|top| !carried.stays.contains(*top)).map(Path::to_owned));
-            }
-        }
+        let (found, aside) = self.effects(store, &carried, (&commit, start), &before, uses)?;
         carried.aside.extend(aside.iter().cloned());
         carried.stays.retain(|path| !aside.contains(path));
         self.note_carried(store, carried)?;
         crash::point("carrying.found");
-        self.keep_users(store, &aside, &before)?;
+        self.keep_users(store, &aside, &before.files)?;
         Ok(found)
     }
 

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::protected::{Protected, Shadows, bytecode, name_of};
-use super::working_tree::Workspace;
+use super::{Protected, Shadows, Workspace, bytecode, name_of};
 use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice, Phase, list};
 use crate::fs::{free_name, is_made, make_writable, move_to};
 use crate::git::{Proposal, WhyLeftOut};
 use crate::machine::{Attempt, AttemptHead};
-use crate::rules::{Forbidden, folders_of, takes_the_place};
+use crate::rules::{Forbidden, folders_of, is_protected, takes_the_place};
 use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{SETTINGS_FILE, remove_file};
 use crate::session::store::Store;
@@ -115,7 +114,7 @@ impl Workspace {
     pub(crate) fn undo_forbidden(&mut self, store: &mut Store, head: &AttemptHead) -> Result<Forbidden, SessionError> {
         let mut changed = self.restore_copies(store, head.id, &head.base)?;
         changed.extend(self.settle_settings(store)?.then(|| SETTINGS_FILE.into()));
-        let protected = changed.iter().map(|path| format!("{} is protected", path.display())).collect();
+        let protected = changed.iter().map(|path| is_protected(path)).collect();
         Ok(Forbidden { protected, scope: Vec::new() })
     }
 
@@ -133,7 +132,7 @@ impl Workspace {
         found.protected.extend(taken.iter().map(|(path, module)| takes_the_place(path, module)));
         for path in self.new_protected(store) {
             if !in_change.contains(&path) {
-                found.protected.push(format!("{} is protected", path.display()));
+                found.protected.push(is_protected(&path));
                 moved.push(self.move_aside(store, id, &path)?);
             }
         }
@@ -219,7 +218,7 @@ impl Workspace {
         let links = if self.owner.has_user() { &[] } else { layout.map_or(&[][..], |layout| &layout.links) };
         let is_new = |path: &PathBuf| {
             self.file_terms.is_named_protected(path)
-                && !(links.contains(path) && is_made(&main, root, path))
+                && !(links.contains(path) && is_made(main, root, path))
                 && !self.protected.stored.copies.has(path)
                 && self.protected.tracked.binary_search(path).is_err()
         };

@@ -12,8 +12,7 @@ use std::{env, fs, thread};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::linked::remove_trees;
-use super::working_tree::Workspace;
+use super::{Workspace, remove_trees};
 use crate::domain::{Clock, CommitId, ExperimentId, LedgerDialect, TreeOwner};
 use crate::git::{Repo, Untracked};
 use crate::ledger::LedgerFile;

@@ -1,6 +1,7 @@
 //! The linked working trees of slots and seats.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env::temp_dir;
 use std::io::ErrorKind;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
@@ -9,20 +10,19 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::protected::Protected;
-use super::working_tree::Workspace;
+use super::{Protected, Workspace};
 use crate::agent;
 use crate::crash;
 use crate::domain::{CommitId, Notice, Record, TreeOwner, with_causes};
-use crate::exec::GpuLocks;
+use crate::exec::{Executor, GpuLocks};
 use crate::fs::{make_folder, make_links, open_regular};
 use crate::git::{ChangeKind, Repo, TreeState, Untracked};
 use crate::machine::Save;
 use crate::rules::{FileTerms, GpuSlot, folders_of, slot_variables, variables_of_slot};
 use crate::session::errors::SessionError;
-use crate::session::files::{REPRO_FOLDER, UNFINISHED};
-use crate::session::store::Store;
-use crate::state::SessionFolder;
+use crate::session::files::{REPRO_FOLDER, TEMPORARY, UNFINISHED};
+use crate::session::store::{RUN, Store};
+use crate::state::{SESSIONS_FOLDER, SessionFolder};
 
 /// The reason that git shows for the lock of a working tree of `ar`'s.
 const REASON: &str = "made and removed by ar";
@@ -280,7 +280,7 @@ impl Workspace {
     pub(crate) fn make_links(&self, store: &mut Store) -> Result<(), SessionError> {
         let links = store.journal.layout.as_ref().map(|layout| layout.links.clone()).unwrap_or_default();
         let failed = |source| SessionError::Io { action: "link into", path: self.root().to_owned(), source };
-        let moved = make_links(&store.repo.main_worktree(), self.root(), &links).map_err(failed)?;
+        let moved = make_links(store.repo.main_worktree(), self.root(), &links).map_err(failed)?;
         if !moved.is_empty() {
             store.note(Notice::MovedOut { to: moved, why: "it stood in the place of a link" });
         }
@@ -356,7 +356,7 @@ pub(crate) fn remove_trees(store: &mut Store) -> Result<(), SessionError> {
 
 /// The commit of a tree that a ref leads to already: of an attempt that is open, or of an experiment.
 fn known_commit(store: &Store, tree: &str) -> Result<Option<CommitId>, SessionError> {
-    let of_record = |record: &&Record| record.fingerprint.as_ref().is_some_and(|known| known.tree == tree);
+    let of_record = |record: &&Record| record.change.fingerprint.as_ref().is_some_and(|known| known.tree == tree);
     if let Some(record) = store.history.records().iter().find(of_record) {
         return Ok(Some(record.commit.clone()));
     }
@@ -379,14 +379,50 @@ pub(crate) fn trees_of(folder: &SessionFolder) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_name().to_str().is_some_and(is_own)).map(|entry| entry.path()).collect()
 }
 
-/// The working trees of commands that were killed.
-pub(crate) fn left_worktrees(repo: &Repo) -> Result<Vec<PathBuf>, SessionError> {
-    let is_left = |git_dir: &Path| {
+/// The working trees of commands beside a loop, such as `ar verify`, each after its folder in git: of those that were killed, or
+/// of those at work.
+pub(crate) fn command_worktrees(repo: &Repo, were_killed: bool) -> Result<Vec<(PathBuf, PathBuf)>, SessionError> {
+    let is_meant = |git_dir: &Path| {
         let file = open_regular(&git_dir.join(REPRO_FOLDER).join(UNFINISHED));
-        file.is_ok_and(|file| file.try_lock_shared().is_ok())
+        file.is_ok_and(|file| file.try_lock_shared().is_ok() == were_killed)
     };
     let all = repo.linked_worktrees()?.into_iter();
-    Ok(all.filter(|(git_dir, _)| is_left(git_dir)).map(|(_, worktree)| worktree).collect())
+    Ok(all.filter(|(git_dir, _)| is_meant(git_dir)).collect())
+}
+
+/// Ends what killed commands beside a loop left running, also at an engine, and removes their temporary working trees. Returns
+/// these.
+pub(crate) async fn clear_command_worktrees(repo: &Repo) -> Result<Vec<PathBuf>, SessionError> {
+    let mut cleared = Vec::new();
+    for (git_dir, dir) in command_worktrees(repo, true)? {
+        Executor::of_any().stop(&git_dir.join(REPRO_FOLDER), RUN).await?;
+        if is_temporary(&git_dir)
+            && let Some(home) = temporary_home(repo, &dir)
+        {
+            repo.remove_kept(&dir)?;
+            // It is empty unless another tree was in it.
+            let _ = std::fs::remove_dir(home);
+            cleared.push(dir);
+        }
+    }
+    Ok(cleared)
+}
+
+/// Returns whether a command beside a loop made the folder of its working tree, by its folder in git. The user may have named one.
+pub(crate) fn is_temporary(git_dir: &Path) -> bool {
+    std::fs::read_to_string(git_dir.join(REPRO_FOLDER).join(UNFINISHED)).is_ok_and(|mark| mark == TEMPORARY)
+}
+
+/// The folder that such a command made for its working tree `dir`.
+fn temporary_home<'d>(repo: &Repo, dir: &'d Path) -> Option<&'d Path> {
+    let sessions = repo.main_worktree().join(SESSIONS_FOLDER).canonicalize().ok();
+    let is_own = |home: &&Path| {
+        let above = home.parent().and_then(|above| above.canonicalize().ok());
+        let is_named = home.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"ar-"));
+        let is_below = |above: &Path| above.parent().is_some_and(|all| sessions.as_deref() == Some(all));
+        is_named && above.is_some_and(|above| is_below(&above) || temp_dir().canonicalize().is_ok_and(|it| it == above))
+    };
+    [dir, dir.parent()?].into_iter().find(is_own)
 }
 
 #[cfg(test)]

@@ -12,12 +12,10 @@ mod rows;
 mod tampering;
 mod working_tree;
 
-pub(crate) use carrying::Carrying;
-pub(crate) use linked::{
-    SlotSetup, Tree, TreeOf, Trees, left_worktrees, make_review_tree, open_seat, remove_review_tree, remove_trees,
-};
-pub(crate) use protected::{
-    LARGEST_COPY, Protected, SETTINGS_BEFORE, copied_log, forget_copies, name_of, refuse_artifacts, remove_call_git,
-};
-pub(crate) use refs::{SessionRefs, record_verified, write_tag};
-pub(crate) use working_tree::{TreeFact, UntrackedFiles, UsersTree, Workspace};
+pub(crate) use carrying::*;
+pub(crate) use clearing::*;
+pub(crate) use linked::*;
+pub(crate) use protected::*;
+pub(crate) use refs::*;
+pub(crate) use tampering::*;
+pub(crate) use working_tree::*;

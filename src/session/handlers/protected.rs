@@ -10,12 +10,11 @@ use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
-use super::clearing::{aside_path, move_aside_from};
-use super::working_tree::Workspace;
+use super::{Workspace, aside_path, move_aside_from};
 use crate::domain::{CommitId, Contract, ExperimentId, FORMAT_VERSION, Notice, count_of, list};
 use crate::exec::Job;
 use crate::fs::{FileStamp, read_at_most, read_regular, remove_all, write_atomic};
-use crate::git::{CallCommits, CallGit, FilterSettings, PinnedFilters, Repo, WatchedSettings, names_attributes};
+use crate::git::{CallCommits, CallGit, PinnedFilters, PinnedSettings, Repo, WatchedSettings, names_attributes};
 use crate::ledger::RESULTS;
 use crate::rules::{
     ArtifactGlobs, CallMounts, FileTerms, JobPlaces, Wall, WalledRole, is_bytecode, is_compiled, modules_behind,
@@ -23,7 +22,7 @@ use crate::rules::{
 };
 use crate::session::errors::{SessionError, Usage, refuse};
 use crate::session::files::{SETTINGS_FILE, remove_file};
-use crate::session::store::{AGENT, Store, job_place, own_names, writes_log};
+use crate::session::store::{AGENT, Store, Walls, job_place, own_names, writes_log};
 use crate::state::{
     COPIED_BYTES, COPIED_FILES, Copies, Matching, PROTECTED, SESSIONS_FOLDER, SessionFolder, files_below, read_json,
     write_json, write_json_unsynced,
@@ -66,7 +65,7 @@ pub(crate) struct StoredCopies {
 #[derive(Debug, Default, PartialEq, Eq, Clone, Serialize, Deserialize)]
 pub(crate) struct GitSettings {
     /// Those by which files are converted.
-    filters: FilterSettings,
+    filters: PinnedSettings,
     /// Those whose changes are named.
     pub(crate) watched: WatchedSettings,
 }
@@ -75,6 +74,61 @@ impl GitSettings {
     fn of(repo: &Repo) -> GitSettings {
         GitSettings { filters: repo.working_tree.filter_settings(), watched: repo.watched_settings() }
     }
+}
+
+impl StoredCopies {
+    /// Copies the protected files that git does not track, and says which of them cannot be protected.
+    fn take(
+        repo: &Repo,
+        folder: &SessionFolder,
+        terms: &FileTerms,
+        (tracked, tops): (&[PathBuf], &[PathBuf]),
+        notices: &mut Vec<Notice>,
+    ) -> Result<StoredCopies, SessionError> {
+        let worktree = repo.worktree();
+        let meant = |path: &PathBuf| terms.is_named_protected(path) && tracked.binary_search(path).is_err();
+        let mut found: Vec<PathBuf> = tops.iter().flat_map(|top| files_below(worktree, top)).filter(meant).collect();
+        found.sort();
+        found.dedup();
+        let (found, unnamed): (Vec<_>, Vec<_>) = found.into_iter().partition(|path| path.to_str().is_some());
+        forget_copies(repo, folder);
+        let (found, odd): (Vec<_>, Vec<_>) = found.into_iter().partition(|path| can_copy(worktree, path));
+        let copies = Copies::take(worktree, &store_of(repo, folder), &found)?;
+        if copies.has_stamps_alone() {
+            notices.push(
+                format!(
+                    "the untracked protected files exceed {} GiB or {COPIED_FILES} files: ar detects changes by \
+                 their stamps and cannot restore them",
+                    COPIED_BYTES >> 30
+                )
+                .into(),
+            );
+        }
+        let mut stored =
+            StoredCopies { version: 1, copies, git: Some(GitSettings::of(repo)), ..StoredCopies::default() };
+        stored.beside = unnamed.iter().chain(&odd).map(|path| name_of(path)).collect();
+        let links = found.into_iter().filter(|path| worktree.join(path).is_dir()).collect();
+        for (what, paths) in [
+            ("files whose names are not UTF-8", unnamed),
+            ("pipes, sockets and devices", odd),
+            ("the folders that these links lead to", links),
+        ] {
+            if !paths.is_empty() {
+                notices.push(format!("cannot protect {what}: {}", list(&paths)).into());
+            }
+        }
+        stored.shadows = shadows(worktree, &modules(tracked, &stored.copies)).into_keys().collect();
+        Ok(stored)
+    }
+}
+
+/// Has files converted and commits signed by the settings of the session's start, whatever somebody made of them since, and by
+/// programs behind walls if jobs have these.
+pub(crate) fn convert_as_at_start(repo: &mut Repo, folder: &SessionFolder, walls: &Walls) -> Result<(), SessionError> {
+    let stored = read_json::<StoredCopies>(&folder.state().join(PROTECTED))?.and_then(|stored| stored.git);
+    let filters = stored.map_or_else(|| repo.working_tree.filter_settings(), |git| git.filters);
+    let words = walls.around(&filters);
+    Ok(repo.working_tree.convert_by(filters, words)?)
 }
 
 /// Files that take the place of protected modules, each with its module.
@@ -113,44 +167,12 @@ impl Protected {
                 stored
             }
             None => {
-                let meant = |path: &PathBuf| terms.is_named_protected(path) && tracked.binary_search(path).is_err();
-                let mut found: Vec<PathBuf> =
-                    tops.iter().flat_map(|top| files_below(repo.worktree(), top)).filter(meant).collect();
-                found.sort();
-                found.dedup();
-                let (found, unnamed): (Vec<_>, Vec<_>) = found.into_iter().partition(|path| path.to_str().is_some());
-                forget_copies(repo, folder);
-                let (found, odd): (Vec<_>, Vec<_>) =
-                    found.into_iter().partition(|path| can_copy(repo.worktree(), path));
-                let copies = Copies::take(repo.worktree(), &store, &found)?;
-                if copies.has_stamps_alone() {
-                    notices.push(format!(
-                        "the untracked protected files exceed {} GiB or {COPIED_FILES} files: ar detects changes by \
-                         their stamps and cannot restore them",
-                        COPIED_BYTES >> 30
-                    )
-                    .into());
-                }
-                let mut stored =
-                    StoredCopies { version: 1, copies, git: Some(GitSettings::of(repo)), ..StoredCopies::default() };
-                stored.beside = unnamed.iter().chain(&odd).map(|path| name_of(path)).collect();
-                let links = found.into_iter().filter(|path| repo.worktree().join(path).is_dir()).collect();
-                for (what, paths) in [
-                    ("files whose names are not UTF-8", unnamed),
-                    ("pipes, sockets and devices", odd),
-                    ("the folders that these links lead to", links),
-                ] {
-                    if !paths.is_empty() {
-                        notices.push(format!("cannot protect {what}: {}", list(&paths)).into());
-                    }
-                }
-                stored.shadows = shadows(repo.worktree(), &modules(&tracked, &stored.copies)).into_keys().collect();
+                let stored = StoredCopies::take(repo, folder, terms, (&tracked, tops), &mut notices)?;
                 write_json(&path, &stored)?;
                 stored
             }
         };
-        let settings = stored.git.as_ref().map(|git| git.filters.clone()).unwrap_or_default();
-        let filters = repo.working_tree.pin_filters(start, &attributes, &settings)?;
+        let filters = repo.working_tree.pin_filters(start, &attributes)?;
         let all = repo.objects.files_at(start, |_| true)?;
         let walled = protected_mounts(&tracked, &all);
         Ok((Protected { tracked, stored, store, filters, walled, before_run: BTreeMap::new() }, notices))
@@ -438,7 +460,7 @@ impl Workspace {
     }
 
     /// The protected paths of this tree as a wall can hold them: a mount over a link would be one over its target.
-    fn walled_paths(&self, by_agent: bool) -> Vec<PathBuf> {
+    pub(crate) fn walled_paths(&self, by_agent: bool) -> Vec<PathBuf> {
         let root = self.root();
         // In another tree, what git does not have is behind links.
         let copies: BTreeSet<PathBuf> =

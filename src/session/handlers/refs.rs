@@ -254,13 +254,17 @@ impl Store {
         Ok(())
     }
 
-    /// Writes pruned objects again that are still in use, and packs the refs of the records each [`PACK_EVERY`] experiments.
+    /// Writes pruned objects again that are still in use, and packs the refs each [`PACK_EVERY`] experiments.
     /// Reports a failure to pack and continues.
     pub(crate) fn settle_git(&mut self) -> Result<(), SessionError> {
         self.repo.objects.settle_objects()?;
-        if self.history.next_id().number().is_multiple_of(PACK_EVERY)
-            && let Err(error) = self.repo.refs.pack_refs(&self.contract.tag.ref_prefix())
-        {
+        if !self.history.next_id().number().is_multiple_of(PACK_EVERY) {
+            return Ok(());
+        }
+        // Those below `open` come and go.
+        let prefix = self.contract.tag.ref_prefix();
+        let prefixes = ["", "/merged", "/saved"].map(|below| format!("{prefix}{below}"));
+        if let Err(error) = self.repo.refs.pack_refs(&prefixes) {
             self.note_once(format!("cannot pack the refs of the records: {}", with_causes(&error)));
         }
         Ok(())
@@ -281,13 +285,13 @@ pub(crate) fn write_tag<T: Serialize>(
 }
 
 /// Adds a run to a pair, and writes into its tag on a commit what all runs of the pair say by then. `others` are the runs that
-/// tell more of the noise. Returns whether the noise is known.
+/// tell more of the noise, and whether the command takes seeds. Returns whether the noise is known.
 pub(crate) fn record_verified(
     (repo, name, commit): (&Repo, &str, &CommitId),
     pair: &mut VerifiedPair,
     (which, seed, value): (usize, u64, f64),
     direction: Direction,
-    others: &[Vec<Sample>],
+    others: (&[Vec<Sample>], bool),
 ) -> Result<bool, SessionError> {
     pair.add(which, seed, value);
     let is_known = judge_pair(pair, direction, others);

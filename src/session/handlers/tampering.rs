@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::refs::SessionRefs;
+use super::SessionRefs;
 use crate::domain::{Actor, Actors, CommitId, ExperimentId, Notice, Record, RowChanges, Tag, list};
 use crate::fs::{FileStamp, free_beside, if_exists, is_irregular, move_away, move_irregular_away};
 use crate::git::Repo;
@@ -255,12 +255,12 @@ impl Store {
         self.heal()?;
         self.note_activity();
         self.expected.at_work.push((who, id));
-        let stamps = self.expected.stamps(&self.repo, &self.folder, &self.history);
-        match &mut self.expected.watch {
-            // When the first active job ends, `ar` finds the foreign changes since the watch began.
-            Some(watch) => stamps.into_iter().for_each(|(path, stamp)| _ = watch.stamps.entry(path).or_insert(stamp)),
-            None => self.hold()?,
+        let Some(mut watch) = self.expected.watch.take() else { return self.hold() };
+        // When the first active job ends, `ar` finds the foreign changes since the watch began.
+        for (path, stamp) in self.expected.stamps(&self.repo, &self.folder, &self.history) {
+            watch.stamps.entry(path).or_insert(stamp);
         }
+        self.expected.watch = Some(watch);
         Ok(())
     }
 
@@ -300,7 +300,7 @@ impl Store {
         for log in &logs {
             move_irregular_away(log).map_err(|source| failed(log, source))?;
         }
-        Memory::new(&self.folder.state()).create(self.history.records())?;
+        Memory::new(&self.folder.state()).create(Some(&self.contract), &self.history)?;
         self.expected.expect_again(self.folder.root());
         note_restored(restored, &who, &mut self.notices);
         note_changed("event logs were changed", &who, logs, &mut self.notices);
@@ -359,7 +359,7 @@ impl Store {
             },
             own: OwnFolder::look(repo.main_worktree().join(SESSIONS_FOLDER)),
             rows: match expected.rows.take() {
-                Some(rows) => Some(rows),
+                Some(rows) => rows,
                 None => self.ledger.hold()?,
             },
             sessions: HeldSessions::look(repo),
@@ -379,16 +379,14 @@ impl Store {
         let of = SessionRefs { repo: &self.repo, tag: &self.contract.tag };
         self.expected.refs = Some(watch.restore_refs(of, &self.history, &who, &mut self.notices)?);
         let mut rows = 0;
-        if let Some(held) = &watch.rows {
-            for tries in 1..=ROW_TRIES {
-                // The next repair finds rows that are written during this one.
-                self.expected.rows = self.ledger.hold()?;
-                match self.restore_rows(held, tries > 1)? {
-                    Some(count) => rows += count,
-                    None => break,
-                }
-                self.expected.rows = None;
+        for tries in 1..=ROW_TRIES {
+            // The next repair finds rows that are written during this one.
+            self.expected.rows = Some(self.ledger.hold()?);
+            match self.restore_rows(&watch.rows, tries > 1)? {
+                Some(count) => rows += count,
+                None => break,
             }
+            self.expected.rows = None;
         }
         self.expected.name_changed(&watch, &self.repo, &self.folder, &self.history, &mut self.notices);
         if let Some(ignored) = &watch.ignored {
@@ -397,8 +395,8 @@ impl Store {
         Ok(rows)
     }
 
-    /// Takes out what the agent wrote into results.tsv, and what nobody may write there; gives how many rows. `None` where
-    /// nothing had to be put right. Rows that stay are told unless this looks `again`.
+    /// Takes out what the agent or the baseline wrote into results.tsv, and what nobody may write there; gives how many rows.
+    /// `None` where nothing had to be put right. Rows that stay are told unless this looks `again`.
     fn restore_rows(&mut self, held: &HeldRows, again: bool) -> Result<Option<u32>, SessionError> {
         // A commit that an agent made itself becomes that of the experiment.
         let open = self.journal.attempts().filter_map(|open| open.commit().cloned());
@@ -415,7 +413,7 @@ impl Store {
             records
         };
         let mended =
-            self.ledger.repair_since(held, records, &commits, !self.expected.is_called(), &self.folder.state())?;
+            self.ledger.repair_since(held, records, &commits, !self.expected.removes_rows(), &self.folder.state())?;
         others?.troubles.into_iter().for_each(|trouble| self.notices.note_once(trouble));
         let Some((LedgerChanges { lost, false_rows, foreign, reordered }, mut kept)) = mended else { return Ok(None) };
         if kept.is_none() && !false_rows.is_empty() {

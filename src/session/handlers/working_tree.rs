@@ -5,9 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::carrying::Carrying;
-use super::protected::{Protected, SettingsBefore};
-use super::tampering::move_odd;
+use super::{Carrying, Protected, SettingsBefore, move_odd};
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{CommitId, Event, ExperimentId, Notice, Record, TreeOwner, list};

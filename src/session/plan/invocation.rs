@@ -6,8 +6,8 @@ use std::{env, fs};
 use super::{
     Next, Placing, Successor, Surveyed, UserCommits, Wanted, adopted_elsewhere, checked_out_elsewhere,
     continue_contract, continued_notice, dirty_notice, layout_lines, layout_of, lines_passed_over, new_contract,
-    plain_links, refuse_in_the_way, refuse_lost, refuse_own_tree, refuse_short_jobs, session_begun_here, settle_caps,
-    unfinished_beside, way_home, with_axes,
+    plain_links, refuse_beside_slots, refuse_in_the_way, refuse_lost, refuse_own_tree, refuse_without_slurm,
+    session_begun_here, settle_caps, unfinished_beside, way_home, with_axes,
 };
 use crate::agent::{reports, tells_rounds};
 use crate::domain::{
@@ -27,7 +27,7 @@ use crate::session::files::{
     refuse_changed, refuse_elsewhere, refuse_full, refuse_tracked, session_of_head, session_tags, session_there,
     stored_contract,
 };
-use crate::session::handlers::refuse_artifacts;
+use crate::session::handlers::{convert_as_at_start, refuse_artifacts};
 use crate::session::research::{missing_headings, with_research};
 use crate::session::store::{Walls, left_at_tip, watch_programs};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError, refuse_held};
@@ -111,7 +111,7 @@ impl Plan {
 
     /// Does the same beside a session that is open in this process and made its locks with `own` in them.
     pub(crate) fn beside(
-        repo: Repo,
+        mut repo: Repo,
         wanted: &Wanted,
         drive: Drive,
         clock: Clock,
@@ -133,19 +133,22 @@ impl Plan {
         let said = if is_chosen { Conventions::default() } else { Conventions::of(repo.worktree()) };
         let SessionTerms { contract, file_terms, tonight, notices: of_terms } =
             subject.settle(&repo, said.dialect(), clock)?;
-        let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
+        let folder = SessionFolder::new(repo.main_worktree(), &contract.tag);
         let mut notices = if tree.has_user() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
-        refuse_short_jobs(layout.as_ref(), &contract)?;
+        if drive != Drive::Ending {
+            refuse_without_slurm(layout.as_ref(), &contract)?;
+        }
         let placing = Placing::new(layout, subject.asked_layout(), before, &contract.tag, drive)?;
         refuse_threshold(&contract)?;
         refuse_several(&contract, placing.layout.as_ref())?;
         REPOSITORY_CHECKS.iter().try_for_each(|check| check(&repo, &subject, &contract))?;
-        let place = LedgerFile::place(&repo.main_worktree(), &contract.metric.name);
-        let ledger = LedgerFile::open(&place, &contract.metric.name, contract.ledger).map_err(if continued {
-            SessionError::Ledger
-        } else {
-            SessionError::LedgerBeforeStart
-        })?;
+        let place = LedgerFile::place(repo.main_worktree(), &contract.metric.name);
+        let refused = if continued { SessionError::Ledger } else { SessionError::LedgerBeforeStart };
+        let ledger = LedgerFile::open(&place, &contract.metric.name, contract.ledger).map_err(refused)?;
+        if continued {
+            let walls = Walls::tried(contract.sandbox, &repo, repo.worktree());
+            convert_as_at_start(&mut repo, &folder, &walls.unwrap_or_default().0)?;
+        }
         let changes = repo.working_tree.changes()?;
         let home = if tree.has_user() { None } else { subject.way_home(&repo, &contract, &changes)? };
         notices.extend(of_terms);
@@ -252,7 +255,10 @@ impl<'a> Subject<'a> {
         // Without a metric and a command, the user means an existing session.
         let is_meant = tag.is_none() && begun_here.is_none() && asked.metric.is_none() && asked.command.is_none();
         let mut tag = if is_meant { session_there(repo)? } else { tag.or_else(|| begun_here.clone()) };
-        let folder_of = |tag: &Tag| SessionFolder::new(&repo.main_worktree(), tag);
+        if let Drive::WorkingTree { resume } = drive {
+            refuse_beside_slots(repo, tag.as_ref(), resume)?;
+        }
+        let folder_of = |tag: &Tag| SessionFolder::new(repo.main_worktree(), tag);
         let (mut known, mut journal, mut moved): (Option<Contract>, _, _) = (None, None, Vec::new());
         let mut from = None;
         if let Some(tag) = &tag {
@@ -300,7 +306,7 @@ impl<'a> Subject<'a> {
         let inherited = self.successor.as_ref().and_then(|successor| successor.layout(repo));
         // The commands of an engine stand in the file alone.
         let asked = Asked { engine: self.asked.engine.clone(), ..self.asked_layout().clone() };
-        layout_of(&asked, &self.wanted.given, self.before.as_ref().or(inherited.as_ref()))
+        layout_of(&asked, &self.wanted.flags, self.before.as_ref().or(inherited.as_ref()))
     }
 
     /// Settles its terms. Refuses some that cannot work.
@@ -375,7 +381,7 @@ fn check_open(_: &Repo, subject: &Subject, _: &Contract) -> Result<(), SessionEr
 
 /// Refuses a repository that tracks `ar`'s own files.
 fn check_untracked(repo: &Repo, _: &Subject, contract: &Contract) -> Result<(), SessionError> {
-    let place = LedgerFile::place(&repo.main_worktree(), &contract.metric.name);
+    let place = LedgerFile::place(repo.main_worktree(), &contract.metric.name);
     refuse_tracked(repo, [RESULTS.into(), place.file_name().unwrap_or_default().into()])
 }
 
@@ -410,7 +416,7 @@ type Check = fn(&Plan, &Subject, &Changes) -> Result<(), SessionError>;
 /// cut off, the tree is somewhere in between and an agent may still be ending; its recovery sees to that.
 fn check_tree(plan: &Plan, subject: &Subject, changes: &Changes) -> Result<(), SessionError> {
     let Plan { repo, contract, drive, .. } = plan;
-    let is_undone = matches!(drive, Drive::Loop { .. }) && !drive.adopts();
+    let is_undone = matches!(drive, Drive::Loop { adopt: false, .. } | Drive::Ending);
     let is_reviewed = is_undone && subject.journal.as_ref().is_some_and(|journal| journal.tree.reviewed().is_some());
     let journal = subject.journal.as_ref();
     if subject.open().is_some() || !plan.tree().has_user() || is_reviewed {
@@ -683,7 +689,7 @@ fn refuse_gaps(repo: &Repo, tag: &Tag) -> Result<(), SessionError> {
 fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
     let mut unread = Vec::new();
     for other in session_tags(repo)?.into_iter().filter(|other| other != tag) {
-        let folder = SessionFolder::new(&repo.main_worktree(), &other);
+        let folder = SessionFolder::new(repo.main_worktree(), &other);
         let journal = match Journal::read(&folder.state()) {
             Err(error) if has_job(&folder) => return Err(error.into()),
             Err(error) => {

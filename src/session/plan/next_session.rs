@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::terms::{Wanted, is_taken, new_contract, put, with_axes};
+use super::{Wanted, is_taken, new_contract, put, with_axes};
 use crate::crash;
 use crate::domain::{
     Asked, Clock, CommitId, Contract, Drift, Follows, Layout, LedgerDialect, Tag, UserError, shell_word,
@@ -348,7 +348,7 @@ pub(crate) fn leave_former_branch(repo: &Repo, contract: &Contract) -> Result<()
     {
         return Ok(());
     }
-    let folder = SessionFolder::new(&repo.main_worktree(), &tag);
+    let folder = SessionFolder::new(repo.main_worktree(), &tag);
     folder.create()?;
     let _lock = match folder.lock(repo.git_dir(), false) {
         Ok(lock) => lock,
@@ -376,7 +376,7 @@ pub(crate) fn former_of_head(repo: &Repo, head: &Head) -> Result<Option<(Contrac
     let Some(tag) = session_of_head(head) else { return Ok(None) };
     // The code that needs another session's data reports read errors.
     let Some(contract) = stored_contract(repo, &tag).ok().flatten() else { return Ok(None) };
-    let journal = Journal::read(&SessionFolder::new(&repo.main_worktree(), &tag).state()).ok().flatten();
+    let journal = Journal::read(&SessionFolder::new(repo.main_worktree(), &tag).state()).ok().flatten();
     Ok(Some((contract, journal)))
 }
 
@@ -415,7 +415,7 @@ pub(crate) fn note_finalized(folder: &SessionFolder, branch: &str, incumbent: &C
 
 /// Returns whether a branch contains everything that a session kept.
 fn is_finalized(repo: &Repo, contract: &Contract) -> Result<bool, SessionError> {
-    let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
+    let folder = SessionFolder::new(repo.main_worktree(), &contract.tag);
     let Some(finalized) = read_json::<FinalizedBranch>(&folder.state().join(FINALIZED))? else { return Ok(false) };
     let history = read_history(repo, &contract.tag)?;
     let incumbent = expected_tip(contract, history.incumbent().map(|record| &record.commit));
@@ -434,7 +434,7 @@ fn has_slots(repo: &Repo, wanted: &Wanted, tag: &Tag) -> bool {
 
 /// The slots that a session had last.
 pub(crate) fn layout_before(repo: &Repo, tag: &Tag) -> Option<Layout> {
-    let state = SessionFolder::new(&repo.main_worktree(), tag).state();
+    let state = SessionFolder::new(repo.main_worktree(), tag).state();
     Journal::read(&state).ok().flatten()?.layout
 }
 

@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use super::invocation::Drive;
+use super::{Drive, layout_before};
 use crate::domain::{
     Asked, Cluster, Contract, Engine, ExecutorName, ExperimentId, Layout, MetricSource, Tag, UserError, count_of,
     duration_text, list, shell_word,
 };
-use crate::exec::gpu_inventory;
+use crate::exec::{gpu_inventory, is_in_path};
 use crate::fs::read_at_most;
 use crate::git::{Changes, Head, Repo};
 use crate::rules::{
@@ -17,7 +17,7 @@ use crate::rules::{
     paths_into, says_where, slurm_limit, slurm_refused, syncs_environment, within,
 };
 use crate::session::errors::{CannotStart, SessionError, Usage, refuse};
-use crate::session::files::{is_own, read_history, session_tags};
+use crate::session::files::{is_driven, is_own, read_history, session_tags};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
 
 /// The slots of a session, and what is told of them.
@@ -30,9 +30,9 @@ pub(crate) struct Placing {
     pub(crate) notices: Vec<String>,
 }
 
-/// Applies the settings that are asked for to the layout of before. Refuses settings `given` without effect; a settings
+/// Applies the settings that are asked for to the layout of before. Refuses `flags` without effect; variables and a settings
 /// file may have more than a session uses.
-pub(crate) fn layout_of(asked: &Asked, given: &Asked, before: Option<&Layout>) -> Result<Option<Layout>, UserError> {
+pub(crate) fn layout_of(asked: &Asked, flags: &Asked, before: Option<&Layout>) -> Result<Option<Layout>, UserError> {
     let needs = |key: &str, what: &str| refuse(Usage, format!("--{key} is for a session {what}"));
     let layout = asked.layout(before);
     let cluster = layout.as_ref().and_then(|layout| layout.cluster.as_ref());
@@ -42,26 +42,28 @@ pub(crate) fn layout_of(asked: &Asked, given: &Asked, before: Option<&Layout>) -
             "write it with the keys submit, states and cancel, or use --executor slurm; docs/guide/cluster.md explains them",
         ));
     }
-    let of_slurm = given.sbatch.as_ref().filter(|_| executor != ExecutorName::Slurm).map(|_| "sbatch");
-    let of_engine = given.lost_after.filter(|_| cluster.is_none()).map(|_| "lost-after");
+    let of_slurm = flags.sbatch.as_ref().filter(|_| executor != ExecutorName::Slurm).map(|_| "sbatch");
+    let of_engine = flags.lost_after.filter(|_| cluster.is_none()).map(|_| "lost-after");
     if let Some(key) = of_slurm.or(of_engine) {
         return Err(needs(key, "whose runs are executed elsewhere").hint("add --executor slurm"));
     }
-    if cluster.is_some() && layout.as_ref().is_some_and(|layout| layout.gpus.is_some()) {
+    let divides_gpus = flags.gpus_per_run.is_some() || layout.as_ref().is_some_and(|layout| layout.gpus.is_some());
+    if cluster.is_some() && divides_gpus {
         let place = match executor {
-            ExecutorName::Slurm => "--sbatch: --sbatch \"--gres gpu:1\"",
-            _ => "[executor.resources] of ar.toml",
+            ExecutorName::Slurm => format!("--sbatch: --sbatch \"--gpus={}\"", asked.gpus_per_run.unwrap_or(1)),
+            _ => "[executor.resources] of ar.toml".to_owned(),
         };
-        let text = format!("--gpus divides the GPUs of this machine, and runs are executed by {executor}");
+        let text =
+            format!("--gpus and --gpus-per-run divide the GPUs of this machine, and runs are executed by {executor}");
         return Err(refuse(Usage, text).hint(format!("omit --gpus and --gpus-per-run, and ask for GPUs in {place}")));
     }
     let is_here = |(key, _): &(&str, Asked)| *key == "executor" && executor == ExecutorName::Local;
-    if let (None, Some((key, _))) = (&layout, given.of_layout().find(|setting| !is_here(setting))) {
+    if let (None, Some((key, _))) = (&layout, flags.of_layout().find(|setting| !is_here(setting))) {
         return Err(needs(key, "with slots").hint("add --slots N, --gpus all or --ahead N"));
     }
     if layout.as_ref().is_some_and(|layout| layout.gpus.is_none()) {
         let of_gpus = |(key, _): &(&str, Asked)| *key == "gpus-per-run";
-        if let Some((key, _)) = given.of_layout().find(of_gpus) {
+        if let Some((key, _)) = flags.of_layout().find(of_gpus) {
             return Err(needs(key, "that divides GPUs among its slots").hint("add --gpus all"));
         }
     }
@@ -80,7 +82,7 @@ impl Placing {
         let Some(mut layout) = layout else { return Ok(Placing::default()) };
         match drive {
             Drive::WorkingTree { .. } => {
-                return Err(refuse(CannotStart, "`ar try` works in place only, not with slots")
+                return Err(refuse(Usage, "`ar try` works in place only, not with slots")
                     .hint(format!(
                         "hand the change in as an idea with `ar idea add`, let an agent of the loop make it: `ar run --tag \
                          {tag} --agent COMMAND`, or begin a session in place: `ar run --tag NAME --agent none`"
@@ -122,8 +124,33 @@ impl Placing {
     }
 }
 
-/// Refuses jobs that Slurm would end before their runs reach their own time limit.
-pub(crate) fn refuse_short_jobs(layout: Option<&Layout>, contract: &Contract) -> Result<(), UserError> {
+/// Refuses `ar try` in a session with slots, in a new session without a name beside one, and beside a loop on slots. A `resume`
+/// finishes what was begun before that loop.
+pub(crate) fn refuse_beside_slots(repo: &Repo, tag: Option<&Tag>, resume: bool) -> Result<(), SessionError> {
+    for other in session_tags(repo)?.into_iter().filter(|other| layout_before(repo, other).is_some()) {
+        let folder = SessionFolder::new(repo.main_worktree(), &other);
+        // The code that needs an unreadable lock reports it.
+        let is_active = is_driven(repo, &folder).unwrap_or(false);
+        let is_meant = tag.is_none_or(|tag| *tag == other);
+        if is_meant || is_active && !resume {
+            let (does, first) = match is_active {
+                true => ("is measuring on slots", format!("stop the loop with `ar stop {other}` and then run")),
+                false => ("has slots", "run".to_owned()),
+            };
+            return Err(refuse(Usage, format!("`ar try` works in place only, and session {other} {does}"))
+                .hint(format!(
+                    "run `ar idea add TEXT` to hand the change in as an idea, or {first} `ar try --tag NAME` \
+                     to begin another session in place"
+                ))
+                .into());
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what Slurm cannot run here: jobs that it would end before their runs reach their own time limit, and any without its
+/// commands.
+pub(crate) fn refuse_without_slurm(layout: Option<&Layout>, contract: &Contract) -> Result<(), UserError> {
     let Some(Cluster { engine: Engine::Slurm { sbatch }, .. }) = layout.and_then(|layout| layout.cluster.as_ref())
     else {
         return Ok(());
@@ -144,7 +171,11 @@ pub(crate) fn refuse_short_jobs(layout: Option<&Layout>, contract: &Contract) ->
             ),
         )
         .hint(format!("raise --time in --sbatch to {} or more, or lower --timeout", needed.as_secs().div_ceil(60)))),
-        None => Ok(()),
+        None => match ["sbatch", "squeue", "scancel"].into_iter().find(|program| !is_in_path(program)) {
+            Some(program) => Err(refuse(CannotStart, format!("Slurm's command {program} is not in the PATH"))
+                .hint("run `ar` on a host from which `sbatch` works")),
+            None => Ok(()),
+        },
     }
 }
 
@@ -232,7 +263,7 @@ pub(crate) fn refuse_own_tree(repo: &Repo) -> Result<(), UserError> {
 /// are not continued without a name.
 pub(crate) fn unfinished_beside(repo: &Repo) -> Result<Vec<String>, SessionError> {
     let is_unfinished = |tag: &Tag| {
-        let folder = SessionFolder::new(&repo.main_worktree(), tag);
+        let folder = SessionFolder::new(repo.main_worktree(), tag);
         // The code that needs this journal reports read errors.
         let journal = Journal::read(&folder.state()).ok().flatten();
         journal.as_ref().is_some_and(Journal::is_unfinished_beside) && matches!(folder.owner(repo.git_dir()), Ok(None))
@@ -262,7 +293,7 @@ pub(crate) struct Surveyed<'a> {
     contract: &'a Contract,
     layout: &'a Layout,
     /// The root whose files are linked.
-    main: PathBuf,
+    main: &'a Path,
     /// All names of the user's working trees.
     roots: Vec<PathBuf>,
 }
@@ -271,7 +302,7 @@ impl<'a> Surveyed<'a> {
     /// `layout` has links as [`plain_links`] gives them.
     pub(crate) fn new(repo: &'a Repo, contract: &'a Contract, layout: &'a Layout) -> Surveyed<'a> {
         let main = repo.main_worktree();
-        let roots = names_of(&[main.clone(), repo.worktree().to_owned()], env::var_os("PWD").map(PathBuf::from));
+        let roots = names_of(&[main.to_owned(), repo.worktree().to_owned()], env::var_os("PWD").map(PathBuf::from));
         Surveyed { repo, contract, layout, main, roots }
     }
 
@@ -497,12 +528,12 @@ pub(crate) fn plain_links(repo: &Repo, contract: &Contract, links: &[PathBuf]) -
     let main = repo.main_worktree();
     let mut plain: Vec<PathBuf> = Vec::new();
     for path in links {
-        if let (true, Ok(relative)) = (path.is_absolute(), path.strip_prefix(&main)) {
+        if let (true, Ok(relative)) = (path.is_absolute(), path.strip_prefix(main)) {
             let text = format!("--link takes a path relative to the repository's root, not {}", path.display());
             return Err(refuse(Usage, text).hint(format!("write --link {}", shell_word(relative))).into());
         }
         let Some(link) = within(path) else {
-            return Err(SessionError::NotInWorktree { path: path.clone(), root: main });
+            return Err(SessionError::NotInWorktree { path: path.clone(), root: main.to_owned() });
         };
         if is_own(&link) || link.starts_with(".git") {
             let text = format!("cannot link {}: it belongs to git or ar", link.display());

@@ -24,6 +24,8 @@ use crate::state::Journal;
 pub struct Wanted {
     /// By flags and variables: it may not contradict the stored terms of a session.
     pub given: Asked,
+    /// By flags alone: one without effect is a mistake, and a variable may be there for other sessions.
+    pub flags: Asked,
     /// By the settings file, for new sessions only: existing ones keep their settings.
     pub file: Asked,
     /// True if a session is taken over although a process of another host may drive it.
@@ -39,7 +41,7 @@ impl Wanted {
 
 impl From<Asked> for Wanted {
     fn from(given: Asked) -> Wanted {
-        Wanted { given, file: Asked::default(), take_over: false }
+        Wanted { flags: given.clone(), given, file: Asked::default(), take_over: false }
     }
 }
 

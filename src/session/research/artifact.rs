@@ -14,7 +14,7 @@ use std::{fs, io};
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use super::scoring::{artifact_at, cannot_use, read_terms};
+use super::{artifact_at, cannot_use, read_terms};
 use crate::agent::{CitedSource, NewClaim, last_line, read_answer};
 use crate::crash;
 use crate::domain::{
@@ -25,8 +25,8 @@ use crate::exec::{Executor, Exit, Job};
 use crate::fs::{absent, read_at_most, read_tail, write_atomic};
 use crate::git::{Repo, Stored};
 use crate::measure::plain_text;
-use crate::rules::{LARGEST_ADDED, calls_score, is_research};
-use crate::score::{Catalogue, Citation, Library, Problem, Request, Source, as_text, source_id};
+use crate::rules::{History, LARGEST_ADDED, calls_score, is_research};
+use crate::score::{Catalogue, Citation, Claim, Library, Problem, Request, Source, as_text, source_id};
 use crate::session::errors::{CannotStart, SessionError, refuse};
 
 /// The largest artifact and the largest source, in bytes: what a change may add, and several books.
@@ -212,6 +212,31 @@ pub(crate) fn missing_headings(repo: &Repo, contract: &Contract) -> Result<Optio
     let notice =
         || format!("{artifact} lacks headings, and claims count below these alone: {}", few(&missing).join(", "));
     Ok((!missing.is_empty()).then(notice))
+}
+
+/// The sub-topics of a research session, the least covered first, each with the number of kept claims that a source supports. A
+/// `verify` command is not asked: with one, claims count whose sources exist.
+pub(crate) fn covered_topics(
+    repo: &Repo,
+    contract: &Contract,
+    history: &History,
+) -> Result<Vec<(String, usize)>, SessionError> {
+    if !is_research(contract) {
+        return Ok(Vec::new());
+    }
+    let terms = read_terms(repo, Some(&contract.start))?;
+    let kept = history.incumbent().map_or(&contract.start, |record| &record.commit);
+    let claims = artifact_at(repo, kept, &terms)?.claims;
+    let quotations = claims.iter().flat_map(|claim| &claim.citations).filter_map(|it| it.quotation.as_deref());
+    let (_, library) = ResearchFiles::new(repo, Some(kept.clone())).sources(&terms.sources, quotations)?;
+    let is_covered = |claim: &Claim| match terms.verify {
+        Some(_) => library.resolves(claim),
+        None => library.judge(claim, None).is_verified,
+    };
+    let count = |topic| claims.iter().filter(|claim| claim.topic == topic && is_covered(claim)).count();
+    let mut topics: Vec<_> = (0..).zip(terms.topics).map(|(place, topic)| (topic, count(place))).collect();
+    topics.sort_by_key(|(_, claims)| *claims);
+    Ok(topics)
 }
 
 /// The most claims that are listed.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::artifact::{LARGEST_TEXT, RESEARCH_THRESHOLD, ResearchFiles, ask_novelty, ask_verify, read_file};
+use super::{LARGEST_TEXT, RESEARCH_THRESHOLD, ResearchFiles, ask_novelty, ask_verify, read_file};
 use crate::domain::{CommitId, Composite, Contract, ExperimentId, Outcome, Record, Tag, UserError, bytes_text};
 use crate::fs::{absent, read_at_most, write_atomic};
 use crate::git::{Repo, Stored};
@@ -80,29 +80,14 @@ pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored,
             let stands = own.is_some() || session_of_head(&head).as_ref() == Some(tag);
             Before::of_session(&repo, tag, head.commit().filter(|_| stands), own)?
         }
-        None => Before {
-            start: None,
-            composite: None,
-            threshold: RESEARCH_THRESHOLD,
-            kept: head.commit().map(|commit| (commit.clone(), None)),
-            earlier: Vec::new(),
-        },
+        None => Before::of_head(head.commit()),
     };
     let mut terms = read_terms(&repo, before.start.as_ref())?;
     if let Some(composite) = before.composite.clone() {
         terms = terms.with_composite(composite).map_err(cannot_use("[composite] of the session"))?;
     }
     let files = ResearchFiles::new(&repo, of.commit);
-    let path = terms.artifact.clone();
-    let unreadable = |why: String| {
-        let path = path.display();
-        refuse(CannotStart, format!("cannot read the artifact {path}: {why}"))
-            .hint(format!("run `git show HEAD:{path}` to see the last version that was committed"))
-    };
-    let bytes = files.read(&terms.artifact).map_err(|error| unreadable(error.to_string()))?;
-    let text = as_text(&bytes).map_err(|error| unreadable(error.to_string()))?;
-    let file = terms.artifact.to_string_lossy();
-    let artifact = Artifact::read(&file, text, &terms.topics);
+    let artifact = read_artifact(&files, &terms)?;
     let (kept, stored) = match &before.kept {
         Some((commit, _)) => (artifact_at(&repo, commit, &terms)?, stored_at(&repo, commit, &terms)?),
         None => Default::default(),
@@ -142,6 +127,18 @@ pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored,
     Ok(Scored { compared, score, terms })
 }
 
+/// The artifact as it is now.
+fn read_artifact(files: &ResearchFiles<'_>, terms: &ResearchTerms) -> Result<Artifact, SessionError> {
+    let path = terms.artifact.display();
+    let unreadable = |why: String| {
+        refuse(CannotStart, format!("cannot read the artifact {path}: {why}"))
+            .hint(format!("run `git show HEAD:{path}` to see the last version that was committed"))
+    };
+    let bytes = files.read(&terms.artifact).map_err(|error| unreadable(error.to_string()))?;
+    let text = as_text(&bytes).map_err(|error| unreadable(error.to_string()))?;
+    Ok(Artifact::read(&terms.artifact.to_string_lossy(), text, &terms.topics))
+}
+
 /// The state before the iteration that is scored.
 pub(crate) struct Before {
     /// The commit that the session started from; absent outside of one.
@@ -166,6 +163,17 @@ pub(crate) struct Iteration {
 }
 
 impl Before {
+    /// The state outside of a session, where the artifact of HEAD is the one to beat.
+    fn of_head(head: Option<&CommitId>) -> Before {
+        Before {
+            start: None,
+            composite: None,
+            threshold: RESEARCH_THRESHOLD,
+            kept: head.map(|commit| (commit.clone(), None)),
+            earlier: Vec::new(),
+        }
+    }
+
     fn of_session(
         repo: &Repo,
         tag: &Tag,
@@ -323,7 +331,7 @@ impl Past {
             verdicts: BTreeMap::new(),
         };
         if let Some(tag) = tag.filter(|_| terms.verify.is_some()) {
-            let folder = SessionFolder::new(&repo.main_worktree(), tag);
+            let folder = SessionFolder::new(repo.main_worktree(), tag);
             for iteration in &before.earlier {
                 past.verdicts.extend(read_verdicts(&folder.run(iteration.id)));
             }
@@ -432,11 +440,12 @@ impl Enquiry<'_> {
             let said = self.ask(command, &asked).await?;
             verdicts.verify = Some(said.map(|said| known.clone().into_iter().chain(said).collect()));
         }
+        let supported = self.scoring.supported(&verdicts);
         if let Some(command) = &terms.novelty
-            && !new.is_empty()
+            && !supported.is_empty()
             && earlier.texts().next().is_some()
         {
-            let claims: Vec<&str> = new.iter().map(|claim| claim.text.as_str()).collect();
+            let claims: Vec<&str> = supported.iter().map(|claim| claim.text.as_str()).collect();
             let texts: Vec<&str> = earlier.texts().collect();
             let (limit, root) = (terms.command_timeout, self.files.root());
             verdicts.novelty = Some(ask_novelty(command, limit, root, &claims, &texts).await?);

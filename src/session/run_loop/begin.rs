@@ -25,17 +25,17 @@ use crate::rules::{
     baseline_with, describe_failure, is_confirmed, may_be_code, refuse_incomparable,
 };
 use crate::session::attempt::{
-    Attempted, RunningChange, Stage, await_files, end_first_jobs, end_further_runs, end_jobs, job_of,
+    Attempted, RunningChange, Stage, await_files, end_first_jobs, end_further_runs, end_jobs,
 };
 use crate::session::errors::{CannotStart, FailedBaseline, SessionError, TryError, refuse};
 use crate::session::files::{
-    INDEX_BEFORE, exclude_own, exclude_pattern, expected_tip, read_history, refuse_elsewhere, remove_file,
+    INDEX_BEFORE, exclude_own, exclude_pattern, expected_tip, read_history, refuse_elsewhere, remove_file, takes_seed,
 };
 use crate::session::handlers::{SETTINGS_BEFORE, SlotSetup};
 use crate::session::plan::{Drive, Plan, Surveyed, entered_night, leave_former_branch};
-use crate::session::store::open_attempt::contradiction;
 use crate::session::store::{
-    Interrupts, RUN, Store, guard_name, is_being_replaced, journal_of_remains, run_name, trouble_text,
+    Interrupts, RUN, Store, contradiction, guard_name, is_being_replaced, job_of, journal_of_remains, run_name,
+    trouble_text,
 };
 use crate::session::wait::{Alerted, Deadline, WaitEnd, guardian_lines, interval_of, report_unopened};
 use crate::state::{
@@ -169,9 +169,9 @@ impl Session<'_> {
         }
         let record = &mut baseline.draft.record;
         if record.failure.is_some() {
-            let refused = record.guards.last().filter(|guard| !guard.passed);
+            let refused = record.proof.guards.last().filter(|guard| !guard.passed);
             // One that was lost is not among them.
-            let number = record.guards.len() + usize::from(refused.is_none());
+            let number = record.proof.guards.len() + usize::from(refused.is_none());
             if let Some(guard) = refused {
                 record.reason = format!("the guard `{}` failed ({})", guard.command, guard.ended());
             }
@@ -179,6 +179,8 @@ impl Session<'_> {
             return Err(self.refuse_baseline(*baseline.draft.record, &log, Vec::new(), Vec::new()));
         }
         let store = self.shared.store.get_mut();
+        record.conditions.ignores_seeds =
+            !takes_seed(&store.repo, Some(&store.contract.start), Some(&store.contract.command));
         // The contract travels with the refs.
         record.unknown_fields.insert("contract".into(), json!(store.contract));
         baseline.record(&mut self.workspace, store)?;
@@ -191,8 +193,8 @@ impl Session<'_> {
         self.shared.runs.found(&self.shared.store().folder.run(ExperimentId::BASELINE), RUN)
     }
 
-    /// Waits for the run of the baseline, which is started if it was not, and drafts its record, for its guards to follow.
-    async fn run_baseline(&mut self, mut attempt: RunningChange, deadline: Deadline) -> Result<Stage, SessionError> {
+    /// Prepares the run of the baseline, unless it goes on or is over.
+    async fn prepare_baseline(&mut self, attempt: &mut RunningChange) -> Result<(), SessionError> {
         let is_entered = attempt.run.starts > 0 && attempt.phase != Phase::Committing;
         if attempt.run.starts == 0 {
             forget_repeats(&self.shared).await?;
@@ -200,6 +202,19 @@ impl Session<'_> {
         if !is_entered || self.baseline_run() == RunFound::Gone {
             attempt.prepare_run(&self.workspace, self.shared.store.get_mut())?;
         }
+        Ok(())
+    }
+
+    /// Ends the further runs of the baseline, and rolls the session back.
+    async fn roll_back_runs(&mut self) -> Result<Stage, SessionError> {
+        end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
+        self.roll_back()?;
+        Ok(Stage::Over(Attempted::RolledBack))
+    }
+
+    /// Waits for the run of the baseline, which is started if it was not, and drafts its record, for its guards to follow.
+    async fn run_baseline(&mut self, mut attempt: RunningChange, deadline: Deadline) -> Result<Stage, SessionError> {
+        self.prepare_baseline(&mut attempt).await?;
         let (terms, first) = (self.workspace.file_terms.clone(), attempt.made.clone());
         let is_over = self.baseline_run() == RunFound::Over;
         let opens = if is_over || self.workspace.owner.has_user() { None } else { watch_opens(&self.shared.store())? };
@@ -213,11 +228,7 @@ impl Session<'_> {
             WaitEnd::Done(measured) => *measured,
             WaitEnd::Lost => Measurement::lost(attempt.run.tries()),
             WaitEnd::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
-            WaitEnd::Interrupted => {
-                end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
-                self.roll_back()?;
-                return Ok(Stage::Over(Attempted::RolledBack));
-            }
+            WaitEnd::Interrupted => return self.roll_back_runs().await,
         };
         // List printed names only if the metric is missing: in other failed runs, apparent values are parts of error
         // messages.
@@ -230,26 +241,16 @@ impl Session<'_> {
         };
         let Some(artifacts) = artifacts else { return Ok(Stage::Over(Attempted::StillRunning)) };
         let opened = self.opened_again(opens.map(OpensWatch::finish).unwrap_or_default(), &terms, &first).await?;
-        if !opened.is_empty() {
+        if let Some(refused) = refuse_opened(&opened) {
             self.roll_back()?;
-            let text = format!("a run opened files of this working tree instead of its slot's: {}", list(&opened));
-            return Err(refuse(CannotStart, text)
-                .hint(
-                    "find what leads there, such as an installed package, a configuration file or a cache; if it was an \
-                     editor or a language server, close it and start again",
-                )
-                .into());
+            return Err(refused);
         }
         let mut beside = beside?;
         if measured.failure.is_none() {
             match repeat_in_first_slot(&mut self.workspace, &self.shared, &first, most).await? {
                 WaitEnd::Done(more) => beside.extend(more),
                 WaitEnd::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
-                WaitEnd::Interrupted | WaitEnd::Lost => {
-                    end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
-                    self.roll_back()?;
-                    return Ok(Stage::Over(Attempted::RolledBack));
-                }
+                WaitEnd::Interrupted | WaitEnd::Lost => return self.roll_back_runs().await,
             }
         }
         beside.sort_by_key(|(number, _)| *number);
@@ -267,43 +268,8 @@ impl Session<'_> {
             return Err(refused.into());
         }
         record.give_artifacts(artifacts, attempt.artifacts_run());
-        let mut results = Vec::new();
-        let first = record.metric.number();
-        for (number, mut measured) in beside {
-            if let (Some(value), Some(first)) = (&mut measured.value, &first)
-                && let Some(like) = value.like(first)
-            {
-                *value = like;
-            }
-            // Files that the counted run changes too are the command's own doing.
-            let disturbance = measured.disturbance.clone().without(|path| changed.iter().any(|known| known == path));
-            if let Some(failure) = measured.failure.clone().or_else(|| disturbance.failure()) {
-                let ended = &measured.ended;
-                let why = match failure.class {
-                    FailureClass::Changed | FailureClass::Protected => {
-                        format!("files changed during the run ({ended})")
-                    }
-                    _ => describe_failure(&failure, &record.metric.name, ended, measured.run.as_ref()),
-                };
-                let slots = store.journal.layout.as_ref().map_or(1, |layout| layout.slots);
-                record.reason = match slots {
-                    1 => format!("with seed {number}, {why}"),
-                    slots => format!("in slot {}, {why}", (number - 1) % slots),
-                };
-                record.failure = Some(failure);
-                let log = format!("{}/run.log", run_name(&OpenRun::new(RunRole::Baseline, number)));
-                return Err(self.refuse_baseline(*baseline.draft.record, &log, Vec::new(), disturbance.paths()));
-            }
-            let is_new = |other: &&GpuOther| !record.gpu_others.iter().any(|known| known.is(other));
-            let beside: Vec<GpuOther> = measured.gpu_others.iter().filter(is_new).cloned().collect();
-            record.gpu_others.extend(beside);
-            match measured.result(&record.commit).filter(|_| is_confirmed(&store.contract)) {
-                Some(result) => results.push(result),
-                None => record.add_runs(measured.counted_run(Some(&record.commit)), measured.sandbox),
-            }
-        }
-        if !results.is_empty() {
-            *record = baseline_with(record, &results);
+        if let Err((log, changed)) = add_repeats(record, store, beside, &changed) {
+            return Err(self.refuse_baseline(*baseline.draft.record, &log, Vec::new(), changed));
         }
         if !unmet.is_empty() {
             store.note(format!("the baseline itself breaks the limits: {}", unmet.join(", ")));
@@ -418,6 +384,65 @@ pub(super) fn exclude_files(repo: &Repo, ledger: &LedgerFile, left_out: &[PathBu
     Ok(repo.exclude(&left_out.iter().map(String::as_str).collect::<Vec<_>>())?)
 }
 
+/// Adds further runs to the record of the baseline, of whose first run these files `changed`. Where one of them failed, the record
+/// says so; gives the log of that one, and the files that changed during it.
+fn add_repeats(
+    record: &mut Record,
+    store: &Store,
+    beside: Vec<(u32, Measurement)>,
+    changed: &[PathBuf],
+) -> Result<(), (String, Vec<PathBuf>)> {
+    let mut results = Vec::new();
+    let first = record.metric.number();
+    for (number, mut measured) in beside {
+        if let (Some(value), Some(first)) = (&mut measured.value, &first)
+            && let Some(like) = value.like(first)
+        {
+            *value = like;
+        }
+        // Files that the counted run changes too are the command's own doing.
+        let disturbance = measured.disturbance.clone().without(|path| changed.iter().any(|known| known == path));
+        if let Some(failure) = measured.failure.clone().or_else(|| disturbance.failure()) {
+            let ended = &measured.ended;
+            let why = match failure.class {
+                FailureClass::Changed | FailureClass::Protected => {
+                    format!("files changed during the run ({ended})")
+                }
+                _ => describe_failure(&failure, &record.metric.name, ended, measured.run.as_ref()),
+            };
+            let slots = store.journal.layout.as_ref().map_or(1, |layout| layout.slots);
+            record.reason = match slots {
+                1 => format!("with seed {number}, {why}"),
+                slots => format!("in slot {}, {why}", (number - 1) % slots),
+            };
+            record.failure = Some(failure);
+            let log = format!("{}/run.log", run_name(&OpenRun::new(RunRole::Baseline, number)));
+            return Err((log, disturbance.paths()));
+        }
+        let is_new = |other: &&GpuOther| !record.conditions.gpu_others.iter().any(|known| known.is(other));
+        let beside: Vec<GpuOther> = measured.gpu_others.iter().filter(is_new).cloned().collect();
+        record.conditions.gpu_others.extend(beside);
+        match measured.result(&record.commit).filter(|_| is_confirmed(&store.contract)) {
+            Some(result) => results.push(result),
+            None => record.add_runs(measured.counted_run(Some(&record.commit)), measured.sandbox),
+        }
+    }
+    if !results.is_empty() {
+        *record = baseline_with(record, &results);
+    }
+    Ok(())
+}
+
+/// The error for runs that opened files of the user's working tree instead of their slot's, if they did.
+fn refuse_opened(opened: &[PathBuf]) -> Option<SessionError> {
+    let text = format!("a run opened files of this working tree instead of its slot's: {}", list(opened));
+    let refused = refuse(CannotStart, text).hint(
+        "find what leads there, such as an installed package, a configuration file or a cache; if it was an \
+         editor or a language server, close it and start again",
+    );
+    (!opened.is_empty()).then(|| refused.into())
+}
+
 /// The resources of the slots, with the right to use their GPUs, if they have any.
 pub(crate) fn slot_setup(
     repo: &Repo,
@@ -426,7 +451,7 @@ pub(crate) fn slot_setup(
     gpus: &[GpuSlot],
 ) -> Result<SlotSetup, SessionError> {
     let chosen: Vec<Gpu> = gpus.iter().flat_map(|slot| slot.gpus.iter().cloned()).collect();
-    let (repository, session) = (repo.main_worktree(), contract.tag.clone());
+    let (repository, session) = (repo.main_worktree().to_owned(), contract.tag.clone());
     let holder = GpuHolder { repository, session, process: std::process::id() };
     let locks = if chosen.is_empty() { None } else { Some(GpuLocks::take(&chosen, &holder)?) };
     let surveyed = layout.map(|layout| Surveyed::new(repo, contract, layout));
@@ -493,7 +518,7 @@ impl OpenedRecords {
     /// Writes the state files that are missing, and the contract. Returns the untracked files that were known.
     pub(super) fn write(&mut self, plan: &Plan) -> Result<Option<Untracked>, SessionError> {
         let state = plan.folder.state();
-        Memory::new(&state).create(self.history.records())?;
+        Memory::new(&state).create(Some(&plan.contract), &self.history)?;
         crash::point("open.memory_made");
         let untracked = read_json(&state.join(UNTRACKED))?;
         if !self.has_journal {

@@ -137,7 +137,7 @@ impl Session<'_> {
     fn refuse_direction(&mut self, proposal: &Proposal) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
         let named = proposal.direction.as_deref();
-        let refused = store.journal.refuse_direction(&store.contract, &store.history, named);
+        let refused = store.journal.refuse_direction(&store.history, named);
         let Some(direction) = refused else { return Ok(()) };
         let tried = directions_tried(store.history.records()).into_iter().map(|tried| tried.direction).collect();
         store.write_journal()?;
@@ -158,7 +158,8 @@ impl Session<'_> {
         store.journal.count_try(proposal.direction.as_deref());
         let texts = Texts { own: proposal.description, fallback: None, before: None };
         let next = Made { head, ..Made::default() };
-        let change = commit_change(next, &mut self.workspace, store, &known, texts)?.ok_or(TryError::NothingToTry)?;
+        let change =
+            commit_change(next, &mut self.workspace, store, (&known, &[]), texts)?.ok_or(TryError::NothingToTry)?;
         store.note_unnamed(change.id());
         Ok(change)
     }
@@ -246,16 +247,16 @@ impl Session<'_> {
     /// the new version is measured.
     pub(crate) fn commit_version(&mut self, record: Record, proposal: Proposal) -> Result<RunningChange, SessionError> {
         let store = self.shared.store.get_mut();
-        let mut said = record.proposal.as_ref().map(proposal_fields).unwrap_or_default();
+        let mut said = record.origin.proposal.as_ref().map(proposal_fields).unwrap_or_default();
         add_said(&mut said, proposal.more());
         let mut head = AttemptHead {
-            agent: record.agent.clone(),
+            agent: record.origin.agent.clone(),
             direction: proposal.direction.clone().or_else(|| record.direction.clone()),
             proposal: said,
             proposal_error: proposal.error.clone(),
             origin: Origin::Person { replaces: store.repo.refs.ref_object(&store.contract.tag.record_ref(record.id))? },
-            versions: record.versions.clone(),
-            ..AttemptHead::new(record.id, record.base.clone(), record.started)
+            versions: record.change.versions.clone(),
+            ..AttemptHead::new(record.id, record.base.clone(), record.origin.started)
         };
         let known = self.workspace.known_untracked()?;
         let tree = self.workspace.repo.working_tree.propose(&head.base, &known)?.tree();
@@ -272,7 +273,8 @@ impl Session<'_> {
         store.journal.calls.count_try(false);
         let texts = Texts { own: proposal.description, fallback: None, before: Some(record.description.clone()) };
         let next = Made { head, before: Some(Box::new(record)), ..Made::default() };
-        let change = commit_change(next, &mut self.workspace, store, &known, texts)?.ok_or(TryError::NothingToTry)?;
+        let change =
+            commit_change(next, &mut self.workspace, store, (&known, &[]), texts)?.ok_or(TryError::NothingToTry)?;
         store.journal.calls.set_rework(None);
         Ok(change)
     }
@@ -298,7 +300,7 @@ fn reworkable(history: &History) -> Result<(Record, ReworkCall), SessionError> {
             && record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::GuardFailed)
     };
     let record = history.records().last().filter(is_guard).ok_or(TryError::NothingToRework)?;
-    let rework = next_rework(record.failure.as_ref(), &record.versions);
+    let rework = next_rework(record.failure.as_ref(), &record.change.versions);
     let rework = rework.ok_or(TryError::ReworkedOften { id: record.id, limit: REWORKS })?;
     Ok((record.clone(), rework))
 }

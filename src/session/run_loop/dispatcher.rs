@@ -16,7 +16,8 @@ use crate::rules::{
 };
 use crate::session::attempt::{
     Attempted, Called, Chains, Purpose, RunningChange, Stage, ask_for_text, call_again, end_jobs, find_entry,
-    leave_as_idea, make_fresh, open_call, open_trial, pick_up, propose, review, settle_line, text_due, to_review,
+    leave_as_idea, make_fresh, open_call, open_second_look, open_trial, pick_up, propose, review, settle_line,
+    text_due, to_review,
 };
 use crate::session::errors::SessionError;
 use crate::session::handlers::{Tree, TreeOf, Trees, Workspace};
@@ -96,6 +97,7 @@ impl Session<'_> {
                 // Somebody deletes trees while `ar` works on them: what is open is picked up as after a kill.
                 Err(error) if may_pass && tries < LOST_RETRIES => {
                     let store = &mut *self.shared.store();
+                    store.repo.objects.rewrite_all_lost()?;
                     store.begin_anew()?;
                     store.note(format!("picked up all open experiments again after an error: {}", with_causes(&error)));
                     tries = if store.history.next_sequence() > last { 1 } else { tries + 1 };
@@ -184,6 +186,9 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
             let may_ask = self.shared.calls_agent && demand == Demand::New;
             let may_ask = may_ask || self.lanes.calls.is_out();
             let trials = settle_line(&mut self.shared.store(), &mut self.chains, may_ask)?;
+            if self.may_look_again(demand) {
+                open_second_look(&mut self.shared.store(), &self.terms)?;
+            }
             self.shared.publish()?;
             if asked != Interrupt::Now && !self.lanes.is_held_up() && self.end.error.is_none() {
                 self.start_reviews()?;
@@ -264,6 +269,15 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
         Demand::New
     }
 
+    /// Returns whether a second look may begin: not in the tree of an open attempt, and only where it may end in time.
+    fn may_look_again(&self, demand: Demand) -> bool {
+        let store = self.shared.store();
+        let is_free = self.trees.are_own() || store.journal.attempts().next().is_none();
+        let is_in_time = || self.shared.times.no_time_for_experiment(&store).is_none();
+        let may_start = matches!(demand, Demand::New | Demand::Open) && self.end.reason.is_none();
+        may_start && self.is_night() && self.shared.calls_agent && is_free && is_in_time()
+    }
+
     /// The reason for the end of a loop that has nothing left to do.
     fn reason(&mut self, asked: Interrupt, bar: Option<Bar>) -> StopReason {
         if asked != Interrupt::None {
@@ -300,7 +314,8 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
                         .journal
                         .expenses
                         .night(&store.contract)
-                        .experiments_left(&store.contract, &store.history),
+                        .experiments_left(&store.contract, &store.history)
+                        .map(|left| left + store.journal.second_looks()),
                     time: self.shared.times.end(&store).map(|end| end.left),
                 },
                 Scope::Open(_) => Budgets::default(),
@@ -392,6 +407,10 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
     fn start_run(&mut self, slot: u32, id: ExperimentId) -> Result<(), SessionError> {
         self.shared.check_disk_space()?;
         let Stage::Run(mut change) = Stage::of(find_entry(&self.shared.store(), id)?) else { return Ok(()) };
+        if change.made.head.is_second_look() && change.made.head.base != self.shared.store().tip() {
+            // After a keep it is not due any more.
+            return self.shared.store().close_open(id);
+        }
         if !make_fresh(&mut change, &mut self.shared.store(), &self.terms)? {
             // Without a run it needs no slot.
             return Ok(());
@@ -420,6 +439,9 @@ impl<'s, 'a> Dispatcher<'s, 'a> {
                 beside.neighbours = self.lanes.experiments();
                 tree.check_out(store, &change.made)?;
                 change.prepare_run(&tree, store)?;
+                if tree.owner.follows_branch() {
+                    store.drop_open(change.id())?;
+                }
             }
         }
         self.begin_run(slot, id, work);

@@ -8,14 +8,12 @@ use crate::domain::{CommitId, ExperimentId, NewIdea, Phase, Record, StopReason, 
 use crate::git::Repo;
 use crate::machine::{Act, Attempt, AttemptEntry, AttemptHead, Made, Save};
 use crate::rules::{History, OpenAtEnd, Shelved, Why, shelve};
-use crate::session::attempt::{
-    MeasuredChange, close_trials, discard, end_jobs, facts_of, job_of, leave_as_idea, take_steps,
-};
+use crate::session::attempt::{MeasuredChange, close_trials, discard, end_jobs, facts_of, leave_as_idea, take_steps};
 use crate::session::errors::SessionError;
 use crate::session::files::read_history;
 use crate::session::handlers::UsersTree;
 use crate::session::plan::Plan;
-use crate::session::store::{Interrupts, Store};
+use crate::session::store::{Interrupts, Store, job_of};
 use crate::session::wait::{Alerted, Observer, needed, report_unopened, trouble_of};
 
 impl Dispatcher<'_, '_> {
@@ -85,7 +83,12 @@ impl Session<'_> {
                     }
                     None => store.close_open(id)?,
                 },
-                (Shelved::Closed, _) => store.close_open(id)?,
+                (Shelved::Closed, attempt) => {
+                    if let Some(made) = attempt.made().filter(|_| self.workspace.owner.follows_branch()) {
+                        self.workspace.restore_base(store, made)?;
+                    }
+                    store.close_open(id)?;
+                }
                 (Shelved::Stays | Shelved::Waits, _) => continue,
             }
             crash::point("shelving.put_away");
@@ -138,7 +141,7 @@ fn at_end(attempt: &Attempt) -> OpenAtEnd {
     };
     OpenAtEnd {
         phase: attempt.phase(),
-        is_trial: attempt.trial().is_some(),
+        is_trial: attempt.head().first_run_counts(),
         has_commit: attempt.commit().is_some(),
         has_draft: attempt.measured().is_some(),
         is_asked,
@@ -171,12 +174,12 @@ fn record_measured(store: &mut Store, attempt: Attempt, tree: UsersTree<'_>) -> 
         store.save_and_note(&Save::new(commit), format!("what was last made of experiment {}", attempt.id()))?;
     }
     let made = attempt.into_made();
-    let record = Record {
+    let mut record = Record {
         reason: format!("{}; the loop ended before its rework", version.reason),
-        agent: made.head.agent.clone(),
         beside: made.head.beside.clone(),
         ..version
     };
+    record.origin.agent.clone_from(&made.head.agent);
     store.record(made, vec![record], tree)
 }
 

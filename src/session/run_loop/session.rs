@@ -13,12 +13,12 @@ use crate::crash;
 use crate::domain::{Asked, Contract, Directive, Event, ExperimentId, Notice, StopReason, TreeOwner, moment_text};
 use crate::exec::{ExecError, boot_id};
 use crate::git::{Cut, GitError, Head, HeadTarget, Repo};
-use crate::rules::{History, MAX_FRESH, Night, expected_run, folders_of, is_confirmed, slot_variables};
+use crate::rules::{History, Night, expected_run, folders_of, is_confirmed, runs_of_keep, slot_variables};
 use crate::session::attempt::{Attempted, end_late_review, settle_left_artifacts};
 use crate::session::errors::{ErrorKind, SessionError};
 use crate::session::files::is_fetched;
 use crate::session::handlers::{
-    Carrying, Protected, UntrackedFiles, Workspace, forget_copies, open_seat, remove_trees,
+    Carrying, Protected, UntrackedFiles, Workspace, convert_as_at_start, forget_copies, open_seat, remove_trees,
 };
 use crate::session::plan::{Drive, Plan, UserCommits, go_home};
 use crate::session::store::{Interrupt, Interrupts, end_programs_in, end_wait, forget_solved, listen};
@@ -63,6 +63,7 @@ impl<'a> Session<'a> {
         plan.folder.drop_old_stop_request(&lock);
         let mut stored = OpenedRecords::read(&plan, &interrupts).await?;
         let untracked = stored.write(&plan)?;
+        convert_as_at_start(&mut plan.repo, &plan.folder, &plan.walls)?;
         let Plan { repo, folder, contract, file_terms, .. } = &plan;
         let place = Machine::of(repo.worktree());
         let (protected, told) =
@@ -96,7 +97,7 @@ impl<'a> Session<'a> {
         }
         let store = session.shared.store.get_mut();
         let is_told = !continued || store.journal.presence.is_loop();
-        let unregistered = register(&store.repo.main_worktree(), &store.contract.tag, store.now(), is_told);
+        let unregistered = register(store.repo.main_worktree(), &store.contract.tag, store.now(), is_told);
         unregistered.into_iter().for_each(|notice| store.note(notice));
         notices.into_iter().map(Notice::from).chain(told).for_each(|notice| store.note(notice));
         session.shared.publish()?;
@@ -420,7 +421,7 @@ impl Session<'_> {
                 self.tell_costs()?;
                 let reviewed = match self.run_loop().await {
                     Ok(reason) if reason != StopReason::Detached => {
-                        review_left(&self.shared, &mut self.workspace).await.map(|()| reason)
+                        review_left(&self.shared, &mut self.workspace, None).await.map(|_| reason)
                     }
                     turned => turned,
                 };
@@ -446,16 +447,18 @@ impl Session<'_> {
         Ok(Driven::Stopped(reason))
     }
 
-    /// Tells what a keep costs, where fresh runs decide.
+    /// Tells what a keep costs, where fresh runs decide, and whether the metric is too noisy.
     fn tell_costs(&self) -> Result<(), SessionError> {
-        let costs = {
-            let store = self.shared.store();
-            let is_told = is_confirmed(&store.contract) && self.shared.calls_agent;
-            let run = expected_run(&store.history).as_secs_f64();
-            let runs = MAX_FRESH as u32 + 1;
-            is_told.then(|| Notice::KeepCosts { runs, seconds: f64::from(runs) * run })
-        };
-        costs.map_or(Ok(()), |costs| self.shared.emit(costs))
+        {
+            let store = &mut *self.shared.store();
+            if is_confirmed(&store.contract) && self.shared.calls_agent {
+                let run = expected_run(&store.history).as_secs_f64();
+                let (first, later) = runs_of_keep(&store.contract, &store.history);
+                store.note(Notice::KeepCosts { first, later, run });
+            }
+            store.note_noise();
+        }
+        self.shared.publish()
     }
 
     /// Takes a session back that fails before it has a baseline: nothing of it may stay. On a full disk it does, to be

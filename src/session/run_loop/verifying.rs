@@ -12,7 +12,8 @@ use futures_util::future::join_all;
 use super::session::Session;
 use crate::crash;
 use crate::domain::{
-    Event, ExperimentId, Note, Notice, Record, Review, ReviewVerdict, RunRole, StopReason, VerifiedId, VerifiedPair,
+    Event, ExperimentId, Note, Notice, Outcome, Record, Review, ReviewVerdict, RunRole, StopReason, VerifiedId,
+    VerifiedPair,
 };
 use crate::git::Notes;
 use crate::machine::{Attempt, Made, OpenRun};
@@ -21,14 +22,14 @@ use crate::rules::{
     to_verify,
 };
 use crate::session::attempt::{ReviewCall, RunAgain, RunningChange, end_further_runs, to_base};
-use crate::session::errors::SessionError;
+use crate::session::errors::{CannotStart, SessionError, TryError, refuse};
 use crate::session::files::{clear_folder, session_of_head};
 use crate::session::handlers::{Workspace, record_verified, remove_trees};
 use crate::session::plan::Drive;
-use crate::session::store::{Interrupt, RUN, Store, end_programs_in, first_fresh_seed, read_tag};
+use crate::session::store::{Interrupt, RUN, Store, Walls, end_programs_in, first_fresh_seed, read_tag};
 use crate::session::view::{NOTES, SessionView};
 use crate::session::wait::{SessionContext, WaitEnd, await_gpus};
-use crate::state::further_runs;
+use crate::state::{Journal, further_runs};
 
 /// The baseline and the best experiment, while a night that ends verifies one against the other.
 struct NightPair {
@@ -230,7 +231,7 @@ impl NightPair {
         let others = fresh_groups_besides(&store.history, Some(pair));
         let direction = store.contract.metric.direction;
         let place = (&*store.repo, self.name.as_str(), &self.records[1].commit);
-        record_verified(place, pair, (which, seed, value.value), direction, &others)?;
+        record_verified(place, pair, (which, seed, value.value), direction, (&others, store.history.takes_seeds()))?;
         Ok(Notice::VerifyingRun { id, seed, value: format!("{value:#}") })
     }
 }
@@ -242,24 +243,32 @@ const OUT: u32 = 2;
 /// The author of notes on doubted keeps.
 const REVIEWER: &str = "the reviewer";
 
-/// Reviews the unreviewed keeps, the oldest first. Stops when the reviewer gives no verdict twice in a row, on a request, or
-/// when time or a budget is spent. Keeps stay kept: a doubt is only noted.
-pub(crate) async fn review_left(shared: &SessionContext<'_>, workspace: &mut Workspace) -> Result<(), SessionError> {
-    let left: Vec<Record> = {
+/// Reviews those keeps, or all that are unreviewed, the oldest first. Stops when the reviewer gives no verdict twice in a row,
+/// on a request, or when time or a budget is spent. Keeps stay kept: a doubt is only noted. Returns those without a new verdict,
+/// and the budget that is spent.
+pub(crate) async fn review_left(
+    shared: &SessionContext<'_>,
+    workspace: &mut Workspace,
+    named: Option<&[ExperimentId]>,
+) -> Result<(Vec<ExperimentId>, Option<StopReason>), SessionError> {
+    let records: Vec<Record> = {
         let store = shared.store();
         if store.contract.reviewer.is_none() {
-            return Ok(());
+            return Ok((Vec::new(), None));
         }
-        store.history.records().iter().filter(|record| record.is_unreviewed()).cloned().collect()
+        let is_asked =
+            |record: &&Record| named.map_or_else(|| record.is_unreviewed(), |named| named.contains(&record.id));
+        store.history.records().iter().filter(is_asked).cloned().collect()
     };
-    let mut vain = 0;
-    for record in left {
-        let is_spent = {
+    let mut left: Vec<ExperimentId> = records.iter().map(|record| record.id).collect();
+    let (mut vain, mut spent) = (0, None);
+    for record in records {
+        spent = {
             let store = shared.store();
             // Outside a loop only the session's own caps count.
-            store.journal.expenses.calls_enough(&store.contract, shared.times.are_counted()).is_some()
+            store.journal.expenses.calls_enough(&store.contract, shared.times.are_counted())
         };
-        if is_spent || shared.is_time_over() || shared.asked()? != Interrupt::None {
+        if spent.is_some() || shared.is_time_over() || shared.asked()? != Interrupt::None {
             break;
         }
         {
@@ -277,6 +286,7 @@ pub(crate) async fn review_left(shared: &SessionContext<'_>, workspace: &mut Wor
         let id = record.id;
         vain = if review.verdict == ReviewVerdict::Unreviewed { vain + 1 } else { 0 };
         if vain == 0 {
+            left.retain(|other| *other != id);
             note_review(&mut shared.store(), record, review.clone())?;
         }
         shared.emit(Event::ReviewFinished { id, review, late: true })?;
@@ -284,22 +294,29 @@ pub(crate) async fn review_left(shared: &SessionContext<'_>, workspace: &mut Wor
             break;
         }
     }
-    shared.publish()
+    shared.publish()?;
+    Ok((left, spent))
 }
 
-/// Reviews the unreviewed keeps of a session that no loop will review any more.
+/// Reviews those keeps of an idle session now. Returns those without a new verdict, and the budget that is spent.
 ///
 /// # Errors
 ///
-/// The session's own files cannot be read or written, or the disk is full. A failing reviewer is not an error.
-pub async fn review_keeps(session: &mut Session<'_>) -> Result<(), SessionError> {
-    let reviewed = review_left(&session.shared, &mut session.workspace).await;
+/// The session's own files cannot be read or written, the disk is full, or a required wall cannot be built. A failing reviewer
+/// is not an error.
+pub async fn review_keeps(
+    session: &mut Session<'_>,
+    ids: &[ExperimentId],
+) -> Result<(Vec<ExperimentId>, Option<StopReason>), SessionError> {
+    let store = session.shared.store.get_mut();
+    (store.walls, _) = Walls::tried(store.contract.sandbox, &store.repo, store.repo.worktree())?;
+    let reviewed = review_left(&session.shared, &mut session.workspace, Some(ids)).await;
     let store = session.shared.store.get_mut();
     let trees = if session.workspace.owner.is_disposable() { remove_trees(store) } else { Ok(()) };
     // Also saves the usage of a review without a verdict.
     let written = store.write_journal();
     session.finish_alerts().await;
-    reviewed.and(trees).and(written)
+    trees.and(written).and(reviewed)
 }
 
 /// Undoes what a reviewer did in a late review that was cut off. A change of the user's that is to be measured stays
@@ -332,30 +349,56 @@ impl Workspace {
 }
 
 impl SessionView {
-    /// Number of unreviewed keeps that can be reviewed now. The session must have a reviewer, be driven by hand (a loop
-    /// reviews at its end), be idle and have nothing open. In place, its branch must be checked out without changes.
+    /// The keeps about which the reviewer is asked now: those named, else the unreviewed ones.
     ///
     /// # Errors
     ///
-    /// The working tree cannot be read.
-    pub fn unreviewed_keeps(&self) -> Result<usize, SessionError> {
-        let count = self.history.records().iter().filter(|record| record.is_unreviewed()).count();
-        let has_reviewer = self.contract.as_ref().is_some_and(|contract| contract.reviewer.is_some());
-        let journal = self.journal().filter(|journal| count > 0 && has_reviewer && journal.is_between_tries());
-        let Some(journal) = journal else { return Ok(0) };
+    /// There is no reviewer, one of those named was not kept, an experiment is open, or what a reviewer does in the user's working
+    /// tree could not be undone: it has another branch checked out, or changes.
+    pub fn keeps_to_review(&self, named: &[ExperimentId]) -> Result<Vec<ExperimentId>, SessionError> {
+        let tag = &self.tag;
+        if self.contract.as_ref().is_none_or(|contract| contract.reviewer.is_none()) {
+            return Err(refuse(CannotStart, format!("session {tag} has no reviewer"))
+                .hint(format!("run `ar resume {tag} --reviewer COMMAND` to give it one"))
+                .into());
+        }
+        let is_kept = |id| self.history.get(id).is_some_and(|record| record.outcome == Outcome::Keep);
+        if let Some(id) = named.iter().find(|id| id.is_baseline() || !is_kept(**id)) {
+            return Err(self.not_kept(*id, "it has no review").into());
+        }
+        let unreviewed = self.history.records().iter().filter(|record| record.is_unreviewed()).map(|record| record.id);
+        let ids = if named.is_empty() { unreviewed.collect() } else { named.to_vec() };
+        // A session that is held is refused when it is opened.
         let is_idle = matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
-        let is_ready = !journal.tree_owner().has_user()
-            || session_of_head(&self.repo.refs.head()?).as_ref() == Some(&self.tag)
+        if !is_idle || ids.is_empty() {
+            return Ok(ids);
+        }
+        let journal = self.journal();
+        if let Some(id) = journal.as_ref().and_then(|journal| journal.next_recorded()) {
+            return Err(TryError::OtherOpen { tag: tag.to_string(), id }.into());
+        }
+        let has_own_tree = |journal: &Journal| !journal.tree_owner().has_user() || journal.tree.reviewed().is_some();
+        let is_ready = journal.as_ref().is_some_and(has_own_tree)
+            || session_of_head(&self.repo.refs.head()?).as_ref() == Some(tag)
                 && self.repo.working_tree.changes()?.tracked.is_empty();
-        Ok(if is_idle && is_ready { count } else { 0 })
+        if !is_ready {
+            let text = "cannot ask the reviewer: the working tree has changes or another branch";
+            return Err(refuse(CannotStart, text)
+                .hint(format!(
+                    "commit or stash the changes and run `git switch {}`, or pass --unreviewed to `ar finalize {tag}`",
+                    tag.branch()
+                ))
+                .into());
+        }
+        Ok(ids)
     }
 }
 
 /// Puts a verdict into the record of a keep; a doubt also stands in a note on its commit.
-fn note_review(store: &mut Store, record: Record, review: Review) -> Result<(), SessionError> {
+fn note_review(store: &mut Store, mut record: Record, review: Review) -> Result<(), SessionError> {
     let text = format!("reviewed after it was kept, {}", review.sentence());
     let is_doubted = review.verdict != ReviewVerdict::Earned;
-    let record = Record { review: Some(review), ..record };
+    record.proof.review = Some(review);
     // First, as the note says no more: a review that is made again would be noted twice.
     store.amend_record(&record)?;
     crash::point("reviewing.amended");

@@ -188,9 +188,9 @@ impl Expected {
         self.at_work.iter().map(|(who, _)| *who).collect()
     }
 
-    /// Returns whether an agent or a reviewer is active. `ar` removes rows that they write.
-    pub(crate) fn is_called(&self) -> bool {
-        self.at_work.iter().any(|(who, _)| matches!(who, Actor::Agent | Actor::Reviewer))
+    /// Returns whether an agent, a reviewer or the baseline is active. `ar` removes rows that they write.
+    pub(crate) fn removes_rows(&self) -> bool {
+        self.at_work.iter().any(|(who, id)| matches!(who, Actor::Agent | Actor::Reviewer) || id.is_baseline())
     }
 
     /// Returns the experiments that an agent is working on. Their runs are yet to come.
@@ -206,7 +206,7 @@ pub(crate) struct Detection {
     /// The ignored files, while an agent is active.
     pub(crate) ignored: Option<IgnoredFiles>,
     pub(crate) memories: HeldMemories,
-    pub(crate) rows: Option<HeldRows>,
+    pub(crate) rows: HeldRows,
     pub(crate) refs: Vec<(String, String)>,
     pub(crate) sessions: HeldSessions,
     /// Files that are named when they change, and left as they are.

@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use super::requests::{Interrupt, Interrupts, Notices};
-use super::writer::Store;
+use super::{Interrupt, Interrupts, Notices, Store};
 use crate::agent::LOG_LINES;
 use crate::domain::{CommitId, ExperimentId, FailureClass, Record, RunRole, Sandbox, StopWhen, Tag, UserError, list};
-use crate::exec::{FILES_BEFORE, JobFiles, find_builder, kill_other_children, try_wall};
+use crate::exec::{FILES_BEFORE, JobFiles, find_builder, kill_other_children, try_wall, wall_words};
 use crate::fs::{move_irregular_away, read_at_most};
-use crate::git::{GitProgram, Repo, WAY_BACK};
-use crate::machine::OpenRun;
+use crate::git::{GitProgram, PinnedSettings, Repo, WAY_BACK};
+use crate::machine::{Attempt, AttemptEntry, OpenRun};
 use crate::measure::last_lines;
 use crate::rules::{History, JobPlaces, Places, Wall, WalledRole, files_named, wall};
 use crate::session::errors::SessionError;
@@ -92,6 +91,16 @@ pub(crate) fn run_name(run: &OpenRun) -> String {
     if run.is_first() { RUN.to_owned() } else { run.role.folder(run.number) }
 }
 
+/// The job that an attempt has at its step, or had last.
+pub(crate) fn job_of(entry: &AttemptEntry) -> String {
+    match &entry.attempt {
+        Attempt::Call(_) | Attempt::Rework(_) | Attempt::Merge { .. } | Attempt::MergeWinner { .. } => AGENT.to_owned(),
+        Attempt::Guard(draft) => guard_name(draft.record.proof.guards.len() + 1),
+        Attempt::Review(_) => REVIEW.to_owned(),
+        _ => run_name(&entry.run()),
+    }
+}
+
 /// Returns the folder of a job's files, and the name that they carry. `folder` is that of the experiment's first run.
 pub(crate) fn job_place<'a>(folder: &Path, job: &'a str) -> (PathBuf, &'a str) {
     if RunRole::is_folder(job) { (folder.join(job), RUN) } else { (folder.to_owned(), job) }
@@ -149,7 +158,7 @@ impl Walls {
             Sandbox::Require => Err(SessionError::NoWall(reason)),
             _ => Ok((Walls::default(), Some(reason))),
         };
-        let trees = [real(&repo.main_worktree()), real(tree)];
+        let trees = [real(repo.main_worktree()), real(tree)];
         let trees = trees.each_ref().map(PathBuf::as_path);
         let builder = match find_builder(&trees) {
             Ok(builder) => builder,
@@ -170,6 +179,22 @@ impl Walls {
     pub(crate) fn of_job(&self, tree: &Path, folder: &Path, places: JobPlaces, role: &WalledRole) -> Option<Wall> {
         let job = job_places(tree, folder, places);
         self.0.as_ref().map(|(places, _)| wall(places, &job, role))
+    }
+
+    /// The words of a call that starts a program of git's configuration behind a wall, if jobs have them: it may write where Git LFS and
+    /// git-annex have their files, and where any program may, but no file of the repository.
+    pub(crate) fn around(&self, filters: &PinnedSettings) -> Vec<String> {
+        let Some((places, _)) = &self.0 else { return Vec::new() };
+        let [tree, folder] = ["lfs", "annex"].map(|name| {
+            let place = places.git.join(name);
+            if filters.has(name) {
+                // Only what is there can be mounted.
+                let _ = fs::create_dir(&place);
+            }
+            real(&place)
+        });
+        let own = JobPlaces { tree, folder, ..JobPlaces::default() };
+        wall_words(&wall(places, &own, &WalledRole::Reviewer))
     }
 
     /// The git program that reads what jobs behind walls wrote, if jobs have them.
@@ -225,7 +250,7 @@ fn places(repo: &Repo) -> Result<Places, SessionError> {
     let is_rerun = |git_dir: &Path| git_dir.join(REPRO_FOLDER).join(UNFINISHED).exists();
     let linked = repo.linked_worktrees()?.into_iter().filter(|(git_dir, _)| !is_rerun(git_dir));
     let linked = linked.map(|(_, root)| real(&root));
-    let linked = linked.filter(|root| !root.starts_with(&sessions)).chain([real(&main)]).collect();
+    let linked = linked.filter(|root| !root.starts_with(&sessions)).chain([real(main)]).collect();
     let named = NAMING.iter().filter_map(env::var_os).map(PathBuf::from);
     let common = COMMON.iter().map(PathBuf::from).chain(named).filter(|path| path.is_absolute() && path.is_dir());
     Ok(Places {
@@ -246,7 +271,7 @@ fn leads_through_a_file(path: &Path) -> bool {
 }
 
 /// The path without links, as far as it exists.
-fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
@@ -284,7 +309,7 @@ pub(crate) fn end_programs_in(repo: &Repo, left: Option<Duration>) {
 /// The last lines of the log that shows why an experiment failed; empty if it did not, or the log is missing.
 pub(crate) fn end_of_log(folder: &SessionFolder, record: &Record) -> String {
     let name = match record.failure.as_ref().map(|failure| failure.class) {
-        Some(FailureClass::GuardFailed) => format!("{}.log", guard_name(record.guards.len())),
+        Some(FailureClass::GuardFailed) => format!("{}.log", guard_name(record.proof.guards.len())),
         Some(_) if !record.runs.is_empty() => "run.log".into(),
         _ => return String::new(),
     };

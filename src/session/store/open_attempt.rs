@@ -11,9 +11,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::jobs::AGENT;
-use super::requests::note_changed;
-use super::writer::Store;
+use super::{AGENT, Store, note_changed};
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{
@@ -185,13 +183,13 @@ pub(crate) fn journal_of_remains(
 ) -> Result<Journal, SessionError> {
     let (records, log) = (history.records(), EventLog::new(&folder.logs()));
     let tip = repo.refs.branch(&folder.tag().branch_ref())?;
-    let finished = records.iter().map(|record| record.finished).max();
+    let finished = records.iter().map(|record| record.origin.finished).max();
     let last_seen = log.last_seen().or(finished).unwrap_or(now);
     let last = records.last().filter(|last| last.outcome != Outcome::Keep && Some(&last.commit) == tip.as_ref());
     let settled = History::new(records[..records.len() - usize::from(last.is_some())].to_vec());
     let findings = settled.records().iter().map(|record| record.findings().len()).sum::<usize>();
     let is_by_hand = match records.last().filter(|last| !last.id.is_baseline()) {
-        Some(last) => last.agent.is_none(),
+        Some(last) => last.is_by_hand(),
         None => contract.is_some_and(|contract| contract.agent.is_none()),
     };
     let mut journal = Journal {
@@ -212,7 +210,7 @@ pub(crate) fn journal_of_remains(
     let head = AttemptHead {
         description: last.description.clone(),
         direction: last.direction.clone(),
-        ..AttemptHead::new(last.id, last.base.clone(), last.started)
+        ..AttemptHead::new(last.id, last.base.clone(), last.origin.started)
     };
     let made = Made { head, commit: last.commit.clone(), ..Made::default() };
     let (rows_from, artifacts_of) = (0, None);
@@ -293,9 +291,7 @@ impl Store {
             self.restore_memories()?;
             self.restore_ideas()?;
         }
-        if self.ledger.was_there()
-            && let Some(kept) = self.ledger.move_irregular_away()?
-        {
+        if let Some(kept) = self.ledger.move_irregular_away()? {
             self.note(Notice::LedgerMoved { file: self.ledger.name(), kept });
         }
         if self.ledger.is_missing() {
@@ -322,7 +318,7 @@ impl Store {
         self.written.journal.write(&state, now)?;
         crash::point("heal.journal_written");
         self.restore_memory()?;
-        Memory::new(&state).create(self.history.records())?;
+        Memory::new(&state).create(Some(&self.contract), &self.history)?;
         crash::point("heal.memory_made");
         self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;
         crash::point("heal.contract_stored");
@@ -371,13 +367,13 @@ impl Store {
         let made_up = made_up.transpose()?.unwrap_or_default();
         for (tag, mut others) in sessions {
             others.retain(|record| !made_up.contains(&tag.record_ref(record.id)));
-            let folder = SessionFolder::new(&self.repo.main_worktree(), &tag);
+            let folder = SessionFolder::new(self.repo.main_worktree(), &tag);
             // One that cannot be read is its own doctor's affair.
             let journal = Journal::read(&folder.state()).ok().flatten();
             records.extend(settled(&others, journal.as_ref()));
         }
         records.retain(|record| record.metric.name == self.contract.metric.name);
-        records.sort_by_key(|record| record.finished);
+        records.sort_by_key(|record| record.origin.finished);
         Ok(records)
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 
-use super::writer::Store;
+use super::Store;
 use crate::domain::{
     Actors, Clock, Escalation, Event, ExperimentId, Message, Notice, Phase, StopReason, StopWhen, Tag, Trouble,
     bytes_text, count_of, cut, list, one_line, with_causes,
@@ -194,7 +194,7 @@ pub fn tell(repo: &Repo, tag: &Tag, text: &str, standing: bool, clock: Clock) ->
             .hint("write what the agent must know, as in `ar tell \"keep the batch size\"`")
             .into());
     }
-    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let folder = SessionFolder::new(repo.main_worktree(), tag);
     let key = own_key()?;
     // A number that the journal has as delivered is never given again.
     let id = MessageFile::new(&folder, tag).add(&key, marks(&folder).last(), (text, standing), clock.now())?;
@@ -214,7 +214,7 @@ fn own_key() -> Result<MessageKey, SessionError> {
 ///
 /// They cannot be read.
 pub fn waiting_messages(repo: &Repo, tag: &Tag) -> Result<Vec<Message>, SessionError> {
-    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let folder = SessionFolder::new(repo.main_worktree(), tag);
     let mut messages = MessageFile::new(&folder, tag).messages()?;
     let marks = marks(&folder);
     messages.retain(|word| marks.is_coming(word));
@@ -227,7 +227,7 @@ pub fn waiting_messages(repo: &Repo, tag: &Tag) -> Result<Vec<Message>, SessionE
 ///
 /// No coming prompt has it, or the file cannot be written.
 pub fn drop_message(repo: &Repo, tag: &Tag, id: u32, clock: Clock) -> Result<Message, SessionError> {
-    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let folder = SessionFolder::new(repo.main_worktree(), tag);
     let no_word =
         || refuse(CannotStart, format!("session {tag} has no word {id}")).hint("run `ar tell --list` to see them");
     if !waiting_messages(repo, tag)?.iter().any(|word| word.id == id) {

@@ -11,8 +11,10 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use strum::VariantArray;
 
-use super::expectations::{Detection, Expected, HeldMemories};
-use super::requests::{ReceivedMessages, forget_escalation, note_escalation, remove_flag_report, write_flag_report};
+use super::{
+    Detection, Expected, HeldMemories, Notices, ReceivedMessages, Walls, forget_escalation, note_escalation,
+    remove_flag_report, write_flag_report,
+};
 use crate::agent::Memories;
 use crate::domain::{
     Clock, CommitId, Contract, Draw, Event, ExperimentId, Idea, IdeaKind, LadderPosition, Lesson, NewIdea, Notice,
@@ -24,13 +26,11 @@ use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::machine::Attempt;
 use crate::rules::{
-    History, directions_tried, draw, idea_key, is_used, keep_lesson, learned, newest_first, offered_state,
-    pivot_lesson, stall, summary_lesson,
+    History, Warning, directions_tried, draw, idea_key, is_used, keep_lesson, learned, newest_first, offered_state,
+    pivot_lesson, stall, summary_lesson, too_noisy,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{exclude_own, expected_tip, session_tags};
-use crate::session::store::jobs::Walls;
-use crate::session::store::requests::Notices;
 use crate::state::{
     Added, FINDINGS, ITERATIONS, IdeaFile, Iteration, Journal, LESSONS, LessonFile, Memory, OwnerLock, PROGRESS,
     Presence, SessionFolder, StateError, read_json,
@@ -116,6 +116,13 @@ impl Store {
     /// Notes what is to be told.
     pub(crate) fn note(&mut self, what: impl Into<Event>) {
         self.notices.note(what);
+    }
+
+    /// Notes that the metric is too noisy, where the baseline's runs show it.
+    pub(crate) fn note_noise(&mut self) {
+        if let Some(Warning { what, hint, .. }) = too_noisy(self.contract.tag.as_str(), self.history.records()) {
+            self.note_once(format!("{what}; {}", hint.unwrap_or_default()));
+        }
     }
 
     /// Notes a problem that does not affect the loop, once instead of before each experiment.
@@ -211,7 +218,7 @@ impl Store {
             experiment: None,
             outcome: None::<Outcome>,
             description: notices,
-            stale_count: self.journal.ladder.stale_count(),
+            stale_count: self.journal.ladder.position().stale,
             stall: stall(false, Some(notices)),
         })?;
         Ok(before)
@@ -246,9 +253,11 @@ impl Store {
         }
         self.note_findings(record.id, &record.findings())?;
         crash::point("settling.direction_noted");
-        let of_record = Iteration::of(record, self.journal.calls.iteration(), self.journal.ladder.stale_count());
+        let of_record = Iteration::of(record, self.journal.calls.iteration(), self.journal.ladder.position().stale);
         let stall = self.journal.calls.last().question.as_ref().map(|_| Stall::Question);
-        self.log_iteration(&Iteration { stall, ..of_record })?;
+        if !record.is_second_look() {
+            self.log_iteration(&Iteration { stall, ..of_record })?;
+        }
         Ok(before)
     }
 
@@ -372,13 +381,13 @@ pub(crate) fn memories(
 pub fn open_backlog(dir: &Path) -> Result<IdeaFile, SessionError> {
     let repo = Repo::discover(dir)?;
     exclude_own(&repo, &[])?;
-    Ok(IdeaFile::new(&repo.main_worktree()))
+    Ok(IdeaFile::new(repo.main_worktree()))
 }
 
 impl Store {
     /// Looks up what the agent of an experiment is told of earlier nights.
     pub(crate) fn recall(&mut self, id: ExperimentId) -> Memories {
-        let files = Files::read(&self.repo.main_worktree(), &self.folder.state(), |what, error| {
+        let files = Files::read(self.repo.main_worktree(), &self.folder.state(), |what, error| {
             self.notices.note_once(Notice::MemoryUnread { what, why: with_causes(error) });
         });
         let new_direction = self.journal.ladder.position().directive.wants_new_direction();
@@ -386,11 +395,11 @@ impl Store {
     }
 
     fn lessons(&self) -> LessonFile {
-        LessonFile::new(&self.repo.main_worktree())
+        LessonFile::new(self.repo.main_worktree())
     }
 
     fn ideas(&self) -> IdeaFile {
-        IdeaFile::new(&self.repo.main_worktree())
+        IdeaFile::new(self.repo.main_worktree())
     }
 
     /// The current contents of the files.
@@ -506,7 +515,7 @@ impl Store {
         let mut open = session_tags(&self.repo)?;
         // An entry of a session that has an experiment open may be looked for again.
         open.retain(|tag| {
-            let journal = || Journal::read(&SessionFolder::new(&root, tag).state());
+            let journal = || Journal::read(&SessionFolder::new(root, tag).state());
             *tag == self.contract.tag || matches!(journal(), Ok(Some(journal)) if !journal.attempts.is_empty())
         });
         let spared = |session: &str| open.iter().any(|tag| tag.as_str() == session);

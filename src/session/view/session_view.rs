@@ -27,8 +27,9 @@ use crate::session::files::{
     Choice, Chosen, choose_session, no_experiment, no_session, parse_record, program_of, read_history, refuse_changed,
     session_tags, stored_contract,
 };
-use crate::session::handlers::SessionRefs;
-use crate::session::store::{Files, last_failed_log, memories, waiting_messages};
+use crate::session::handlers::{SessionRefs, convert_as_at_start};
+use crate::session::research::covered_topics;
+use crate::session::store::{Files, Walls, last_failed_log, memories, waiting_messages};
 use crate::state::{Calls, Journal, RatedLine, SessionFolder, add_rating, plain_log, read_log_tail, read_ratings};
 
 /// A session as a reader sees it.
@@ -58,7 +59,7 @@ impl SessionView {
         let Chosen { tag, choice } = choose_session(&repo, tag)?;
         let history = Arc::new(read_history(&repo, &tag)?);
         let contract = stored_contract(&repo, &tag)?;
-        let folder = SessionFolder::new(&repo.main_worktree(), &tag);
+        let folder = SessionFolder::new(repo.main_worktree(), &tag);
         Ok(SessionView { repo, tag, folder, contract, history, choice })
     }
 
@@ -89,10 +90,22 @@ impl SessionView {
         self.folder.run_log(id)
     }
 
+    /// Has programs of git's configuration started as at the session's start, behind walls if jobs have these: for commands that
+    /// check files out or sign commits.
+    ///
+    /// # Errors
+    ///
+    /// A wall is required and cannot be built, or the stored settings cannot be read.
+    pub fn convert_as_at_start(&mut self) -> Result<(), SessionError> {
+        let sandbox = self.contract.as_ref().map(|contract| contract.sandbox).unwrap_or_default();
+        let (walls, _) = Walls::tried(sandbox, &self.repo, self.repo.worktree())?;
+        convert_as_at_start(&mut self.repo, &self.folder, &walls)
+    }
+
     /// The logs of an experiment's runs that are there, in order: those of versions that were reworked, with their number,
     /// and the newest. Compressed or not.
     pub fn run_logs(&self, record: &Record) -> Vec<(Option<usize>, PathBuf)> {
-        let versions = (1..=record.versions.len()).map(|version| {
+        let versions = (1..=record.change.versions.len()).map(|version| {
             let log = self.folder.log(record.id, &format!("run.{version}.log"));
             (Some(version), log)
         });
@@ -140,7 +153,7 @@ impl SessionView {
         if record.commit.is_known() {
             return Ok(());
         }
-        let why = match &record.imported {
+        let why = match &record.origin.imported {
             Some(Imported { file, line, commit_text: Some(text), .. }) if !text.trim().is_empty() => {
                 format!("line {line} of {file} names `{}`, a commit that does not exist here", cut(text.trim(), 40))
             }
@@ -205,6 +218,7 @@ impl SessionView {
             last_call: calls.last(),
             memories: &self.memories(ladder.wants_new_direction()),
             directive: ladder.directive(),
+            coverage: &covered_topics(&self.repo, contract, &self.history)?,
             found: &[],
             asked_again: None,
             reworked: None,
@@ -237,11 +251,14 @@ impl SessionView {
         self.journal().map_or_else(recorded, |journal| journal.ladder).flagged().to_vec()
     }
 
-    /// Returns whether winners wait for a train while the session is idle.
-    pub fn has_idle_winners(&self) -> bool {
-        let is_idle = || matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
-        let waits = |journal: Journal| !journal.line.is_empty() || journal.in_phase(Phase::Confirming).next().is_some();
-        self.journal().is_some_and(waits) && is_idle()
+    /// Returns whether changes wait for a train or for fresh runs while the session is idle, and whether any is more than a second
+    /// look, whose discard has a record.
+    pub fn idle_winners(&self) -> (bool, bool) {
+        let is_idle = matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
+        let Some(journal) = self.journal().filter(|_| is_idle) else { return (false, false) };
+        let confirming: Vec<bool> = journal.in_phase(Phase::Confirming).map(|it| it.head().is_second_look()).collect();
+        let is_new = !journal.line.is_empty() || confirming.contains(&false);
+        (is_new || !confirming.is_empty(), is_new)
     }
 
     /// The journal, as far as it can be read.
@@ -251,7 +268,7 @@ impl SessionView {
 
     /// The lessons, findings and ideas for the next experiment, as far as they are readable.
     pub(crate) fn memories(&self, new_direction: bool) -> Memories {
-        let files = Files::read(&self.repo.main_worktree(), &self.folder.state(), |_, _| {});
+        let files = Files::read(self.repo.main_worktree(), &self.folder.state(), |_, _| {});
         let draw = self.contract.as_ref().map(|contract| contract.draw).unwrap_or_default();
         memories(&self.tag, &self.history, self.history.next_id(), new_direction, draw, files)
     }
@@ -361,7 +378,7 @@ pub enum SavedArtifacts {
 impl SessionView {
     /// Finds the artifacts of an experiment. Returns `None` if it left none.
     pub fn artifacts(&self, record: &Record) -> Option<SavedArtifacts> {
-        if record.artifacts.is_empty() {
+        if record.proof.artifacts.is_empty() {
             return None;
         }
         let folder = self.folder.artifacts(record.id);
@@ -400,7 +417,7 @@ impl SessionView {
         };
         // A record may come from elsewhere.
         let is_inside = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
-        let paths: Vec<&Path> = record.artifacts.iter().map(|artifact| Path::new(&artifact.path)).collect();
+        let paths: Vec<&Path> = record.proof.artifacts.iter().map(|artifact| Path::new(&artifact.path)).collect();
         if let Some(outside) = paths.iter().find(|path| !is_inside(path)) {
             return Err(SessionError::ArtifactOutside { id: record.id, path: (*outside).to_owned() });
         }
@@ -448,7 +465,7 @@ impl SessionView {
             }
             None => None,
         };
-        let line = RatedLine::new(&self.repo.main_worktree(), &self.tag, &contract.start, rating, axes);
+        let line = RatedLine::new(self.repo.main_worktree(), &self.tag, &contract.start, rating, axes);
         if !add_rating(&line)? {
             return Err(refuse(CannotStart, "no home folder for your ratings")
                 .hint("set HOME, or XDG_STATE_HOME to an absolute path")

@@ -3,26 +3,26 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::domain::{Clock, Contract, MetricSpec, Number, Phase, RunRole, Tag};
+use crate::domain::{Clock, Contract, Layout, MetricSpec, Number, Phase, Run, RunRole, Tag};
 use crate::exec::{Executor, Job, Started};
 use crate::fs::read_tail;
 use crate::git::Repo;
-use crate::machine::{Attempt, AttemptEntry, AttemptHead};
+use crate::machine::{AttemptEntry, AttemptHead};
 use crate::measure::{Scanner, plain_text};
-use crate::report::SessionStatus;
+use crate::report::{OwnerStatus, SessionStatus};
 use crate::rules::{
     Activity, AttemptStatus, Expenses, History, Observations, OutageStatus, RunFound, SleepStatus, activity,
-    is_confirmed, lanes_status, nearest_end,
+    is_confirmed, lanes_status,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{
     Damage, Records, driven_elsewhere, is_fetched, is_session, recorded_terms, refuse_changed,
 };
-use crate::session::store::{AGENT, REVIEW, RUN, guard_name, job_place, run_name};
+use crate::session::handlers::command_worktrees;
+use crate::session::store::{RUN, job_of, job_place, run_name};
 use crate::state::{EscalationFiles, Journal, Presence, SessionFolder, read_log_tail};
 
 /// Reads the status of one session again and again.
@@ -37,7 +37,7 @@ pub(crate) struct StatusReader<'a> {
 impl<'a> StatusReader<'a> {
     /// A reader that has read nothing yet.
     pub(crate) fn new(repo: &'a Repo, tag: Tag, clock: Clock) -> StatusReader<'a> {
-        let folder = SessionFolder::new(&repo.main_worktree(), &tag);
+        let folder = SessionFolder::new(repo.main_worktree(), &tag);
         StatusReader { repo, clock, folder, records: Records::default(), tag }
     }
 
@@ -62,27 +62,30 @@ impl<'a> StatusReader<'a> {
         let Journal { presence, expenses, escalation, tree, layout, gpus, .. } = &journal;
         let owner = damage.unless(folder.owner(repo.git_dir())).flatten();
         let is_fetched = self.is_fetched(contract.as_ref(), owner.is_some(), &mut damage);
-        let mut open: Vec<Open<'_>> = journal.attempts.open.iter().map(|entry| Open::find(folder, entry)).collect();
+        let open: Vec<Open<'_>> = journal.attempts.open.iter().map(|entry| Open::find(folder, entry)).collect();
         let outage = outage_of(&journal);
         let telling = telling(&open, owner.is_some());
-        let seen = Observations {
-            phase: telling.map(|open| open.phase).or(is_known.then_some(Phase::Idle)),
-            owned: owner.is_some(),
-            job: telling.map_or(RunFound::Gone, |open| open.job),
-            // While the agent is not to be had, runs go on.
-            outage: outage.is_some() && !telling.is_some_and(Open::is_running_beside),
-        };
-        let activity = activity(seen);
+        let activity = activity(observed(repo, telling, is_known, owner.is_some(), outage.is_some()));
         let log = telling.map(|open| open.log(folder)).filter(|log| log.exists());
         let logs = open.iter().map(|open| open.log(folder));
         let written = owner.as_ref().and_then(|_| logs.filter_map(|log| written_at(&log)).max());
-        let attempts: Vec<AttemptStatus> =
-            open.drain(..).map(|open| open.look(folder, contract.as_ref(), &history)).collect();
+        let look = |open: &Open<'_>| {
+            let mut seen = open.look(folder, contract.as_ref(), &history);
+            // Only a loop asks it.
+            seen.engine_away.take_if(|_| owner.is_none());
+            seen
+        };
+        let attempts: Vec<AttemptStatus> = open.iter().map(look).collect();
+        // A further run takes the slot of one that is over.
+        let further = open.iter().flat_map(|open| open.further(folder, layout.as_ref()));
+        let in_lanes: Vec<AttemptStatus> = further.map(|open| look(&open)).chain(attempts.iter().cloned()).collect();
+        let over: Vec<Run> = journal.attempts.open.iter().flat_map(finished_runs).collect();
         let now = owner.as_ref().map(|_| Timestamp::now());
-        let lanes = lanes_status(&history, layout.as_ref(), &attempts, gpus, now);
+        let lanes = lanes_status(&history, layout.as_ref(), &in_lanes, &over, gpus, now);
         let night = expenses.last_night().cloned();
-        let (budget_left, until_left) = night.as_ref().map(|night| night.left(clock.now())).unwrap_or_default();
         let elsewhere = owner.is_none().then(|| driven_elsewhere(folder, presence)).flatten();
+        let written = written.map_or(f64::INFINITY, |written| seconds(written, Timestamp::now()));
+        let silent = seconds(presence.last_seen(), clock.now()).min(written);
         Ok(SessionStatus {
             tag: tag.clone(),
             is_fetched,
@@ -99,24 +102,17 @@ impl<'a> StatusReader<'a> {
             attempts,
             lanes,
             driver: presence.driver(),
-            owner: owner.as_ref().map(|owner| owner.said.clone()),
             stopping: owner.as_ref().and_then(|_| folder.stopping()),
-            process: owner.as_ref().and_then(|owner| owner.process()),
-            at_work: owner.and_then(|owner| owner.since).map(|since| seconds(since, Timestamp::now())),
-            last_seen: is_known.then(|| presence.last_seen()),
-            silent: is_known.then(|| match &elsewhere {
-                Some(other) => other.seen.as_secs_f64(),
-                None => {
-                    let written = written.map_or(f64::INFINITY, |written| seconds(written, Timestamp::now()));
-                    seconds(presence.last_seen(), clock.now()).min(written)
-                }
+            owner: owner.map(|owner| OwnerStatus {
+                process: owner.process(),
+                at_work: owner.since.map(|since| seconds(since, Timestamp::now())),
+                said: owner.said,
             }),
+            last_seen: is_known
+                .then(|| (presence.last_seen(), elsewhere.as_ref().map_or(silent, |other| other.seen.as_secs_f64()))),
             log: log.or_else(|| history.records().last().map(|record| folder.run_log(record.id))),
-            time_left: budget_left.map(|left| left.as_secs_f64()),
-            night_end: contract
-                .as_ref()
-                .and_then(|contract| nearest_end(contract, budget_left, until_left, Duration::ZERO)),
             contract,
+            left: night.as_ref().map(|night| night.left(clock.now())).unwrap_or_default(),
             night,
             spent: *expenses.spent(),
             history,
@@ -166,43 +162,65 @@ impl<'a> StatusReader<'a> {
     }
 }
 
+/// What tells what a session is doing: the attempt that says most, whether anybody owns the session, and whether the agent is away.
+fn observed(repo: &Repo, telling: Option<&Open<'_>>, is_known: bool, owned: bool, is_outage: bool) -> Observations {
+    Observations {
+        phase: telling.map(|open| open.phase).or(is_known.then_some(Phase::Idle)),
+        owned,
+        job: telling.map_or(RunFound::Gone, |open| open.job),
+        // While the agent is not to be had, runs go on.
+        outage: is_outage && !telling.is_some_and(Open::is_running_beside),
+        again: owned
+            && telling.is_none_or(|open| open.phase == Phase::Waiting)
+            && command_worktrees(repo, false).is_ok_and(|trees| !trees.is_empty()),
+    }
+}
+
 /// An open attempt, its step, and what is found of its run.
+#[derive(Clone)]
 struct Open<'a> {
     phase: Phase,
     head: &'a AttemptHead,
     entry: &'a AttemptEntry,
+    slot: Option<u32>,
+    /// The job that it has, or had last.
+    name: String,
     job: RunFound,
 }
 
 impl<'a> Open<'a> {
     fn find(folder: &SessionFolder, entry: &'a AttemptEntry) -> Open<'a> {
         let (phase, head) = (entry.attempt.phase(), entry.attempt.head());
-        let mut found = Open { phase, head, entry, job: RunFound::Unstarted };
+        let open = Open { phase, head, entry, slot: head.beside.slot, name: job_of(entry), job: RunFound::Unstarted };
         // Guards are found by the run before them.
-        let run = if phase == Phase::Confirming { found.job_name() } else { RUN.to_owned() };
-        let folder = folder.run(head.id);
-        let (place, name) = job_place(&folder, &run);
-        found.job = Executor::of_any().found(&place, name);
-        found
+        let run = if phase == Phase::Confirming { open.name.clone() } else { RUN.to_owned() };
+        let job = open.found(folder, &run);
+        let further = open.further(folder, None).next().map(|further| further.job);
+        Open { job: further.unwrap_or(job), ..open }
     }
 
-    /// The job that it has, or had last.
-    fn job_name(&self) -> String {
-        match &self.entry.attempt {
-            Attempt::Run(_) => RUN.to_owned(),
-            Attempt::Guard(draft) => guard_name(draft.record.guards.len() + 1),
-            Attempt::Confirm(_) => run_name(&self.entry.run()),
-            Attempt::Review(_) => REVIEW.to_owned(),
-            Attempt::Rerun(_) => RunRole::Check.folder(1),
-            _ => AGENT.to_owned(),
-        }
+    fn found(&self, folder: &SessionFolder, job: &str) -> RunFound {
+        let folder = folder.run(self.head.id);
+        let (place, name) = job_place(&folder, job);
+        Executor::of_any().found(&place, name)
+    }
+
+    /// It once for each further run that goes on, in the slot of that: the baseline is measured several times, in all slots.
+    fn further(&self, folder: &SessionFolder, layout: Option<&Layout>) -> impl Iterator<Item = Open<'a>> {
+        let further = self.entry.runs.iter().filter(|run| self.phase == Phase::Running && !run.is_first());
+        let found = further.map(move |run| {
+            let name = run_name(run);
+            let slot = layout.map(|layout| (run.number - 1) % layout.slots.max(1));
+            Open { slot, job: self.found(folder, &name), name, ..self.clone() }
+        });
+        found.filter(|open| matches!(open.job, RunFound::Going | RunFound::Pending))
     }
 
     fn log(&self, folder: &SessionFolder) -> PathBuf {
         if matches!(self.phase, Phase::Checking | Phase::Confirming) {
-            return job_place(&folder.run(self.head.id), &self.job_name()).0.join("run.log");
+            return job_place(&folder.run(self.head.id), &self.name).0.join("run.log");
         }
-        folder.log(self.head.id, &format!("{}.log", self.job_name()))
+        folder.log(self.head.id, &format!("{}.log", self.name))
     }
 
     /// Returns whether it is running in a slot, where an outage does not stop it.
@@ -211,20 +229,20 @@ impl<'a> Open<'a> {
     }
 
     fn look(&self, folder: &SessionFolder, contract: Option<&Contract>, history: &History) -> AttemptStatus {
-        let Open { phase, head, entry, job } = self;
+        let Open { phase, head, entry, slot, name, job } = self;
         let folder = folder.run(head.id);
         let is_running = matches!(phase, Phase::Running | Phase::Confirming) && *job == RunFound::Going;
         // A file that cannot be read now is of a job that only starts or is just over.
-        let name = self.job_name();
-        let (place, name) = job_place(&folder, &name);
+        let (place, name) = job_place(&folder, name);
         let started = Started::read(&place, name).filter(|_| Executor::of_any().is_busy(&place));
         let newest = contract
             .filter(|_| is_running)
             .and_then(|contract| newest_number(&place.join("run.log"), &contract.metric));
+        let pending = Job::ticket_of(&place, name).filter(|_| *job == RunFound::Pending);
         AttemptStatus {
             id: head.id,
             phase: *phase,
-            slot: head.beside.slot,
+            slot: *slot,
             seat: head.seat,
             trial: head.trial().cloned(),
             description: head.description.clone(),
@@ -233,13 +251,20 @@ impl<'a> Open<'a> {
             elapsed: started.as_ref().map(|started| seconds(started.started, Timestamp::now())),
             deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
             newest: newest.map(|number| history.in_own_unit(number)),
+            is_of_baseline: *phase == Phase::Confirming && entry.run().role == RunRole::Baseline,
             fresh: (*phase == Phase::Confirming && contract.is_none_or(is_confirmed)).then(|| entry.fresh_runs()),
-            queued: Job::ticket_of(&place, name)
-                .filter(|_| *job == RunFound::Pending)
-                .map(|ticket| seconds(ticket.submitted, Timestamp::now())),
+            queued: pending.as_ref().map(|ticket| seconds(ticket.submitted, Timestamp::now())),
+            engine_away: pending.and_then(|ticket| ticket.away),
             tainted: if matches!(phase, Phase::Running | Phase::Confirming) { entry.run().tainted } else { 0 },
         }
     }
+}
+
+/// The runs of an open attempt that are over, as far as the journal tells of them.
+fn finished_runs(entry: &AttemptEntry) -> Vec<Run> {
+    let own = entry.attempt.measured().map(|record| record.runs.clone()).unwrap_or_default();
+    let fresh = entry.runs.iter().filter_map(|run| run.result.as_ref()).map(|result| result.run.clone());
+    own.into_iter().chain(fresh).collect()
 }
 
 /// The attempt that tells what the session is doing: of several the one that is furthest from waiting.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use serde_json::json;
 
-use super::context::SessionContext;
+use super::SessionContext;
 use crate::domain::{Event, ExperimentId, SizeLimit, bytes_text, with_causes};
 use crate::fs::{create_folder, write_atomic};
 use crate::report::checkpoint_text;
@@ -70,7 +70,7 @@ fn checkpoint(store: &Store, at: Timestamp) -> Result<PathBuf, SessionError> {
     let view = SessionView::open(store.repo.worktree(), Some(store.contract.tag.clone()))?;
     let status = StatusReader::new(&view.repo, view.tag.clone(), store.clock).read()?;
     // Without them it is less, and no worse.
-    let ideas = IdeaFile::new(&store.repo.main_worktree()).read().unwrap_or_default().ideas;
+    let ideas = IdeaFile::new(store.repo.main_worktree()).read().unwrap_or_default().ideas;
     let name = at.strftime("%Y-%m-%dT%H-%M-%SZ.md").to_string();
     write_in_folder(store, &name, &checkpoint_text(&view.report()?, &status, &ideas, at))?;
     Ok(store.folder.checkpoints().join(name))

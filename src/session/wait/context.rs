@@ -9,11 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::checkpoints::LogKeeper;
-use super::escalation::publish_new_messages;
-use super::events::Events;
-use super::gate::{Gate, Machine};
-use super::pauses::Began;
+use super::{Began, Events, Gate, LogKeeper, Machine, publish_new_messages};
 use crate::agent::{SearchFinding, permission_hint};
 use crate::domain::{Bound, Environment, Event, ExperimentId, Reached, StopReason};
 use crate::exec::Executor;
@@ -40,8 +36,8 @@ pub(crate) struct SessionContext<'a> {
     pub(crate) calls_agent: bool,
     /// The runs that are ended since nobody waits for them any more.
     pub(crate) overtaken: RefCell<BTreeSet<ExperimentId>>,
-    /// The number of a ladder step, with the search results found for it outside the repository.
-    pub(crate) searched: RefCell<Option<(u32, Rc<[SearchFinding]>)>>,
+    /// The numbers of a ladder step and, in research, of the experiment, with the search results found for it.
+    pub(crate) searched: RefCell<Option<(u64, Rc<[SearchFinding]>)>>,
     /// The gate, with the facts seen before the last call or run.
     pub(crate) gate: RefCell<Gate>,
     /// The resources of slots.

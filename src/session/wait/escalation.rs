@@ -2,16 +2,14 @@
 //! the user; and the session's side of its guardians: signs of life, its line in the register, and what they said about
 //! it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::context::{Heartbeat, SessionContext};
-use super::events::{Alerted, Events, Hooks, Observer, event_detail};
-use super::pauses::Began;
+use super::{Alerted, Began, Events, Heartbeat, Hooks, Observer, SessionContext, event_detail};
 use crate::crash;
 use crate::domain::{
     Cadence, Clock, Contract, Escalate, Escalation, Event, Notice, Outage, OutageKind, StopReason, Tag, Trouble,
@@ -319,9 +317,9 @@ pub(crate) fn take_in_guardians(shared: &SessionContext<'_>) -> Result<(), Sessi
 /// A file or ref needed for this cannot be read or written.
 pub async fn hear_guardians(repo: &Repo, tag: &Tag, clock: Clock, observer: Observer<'_>) -> Result<(), SessionError> {
     let root = repo.main_worktree();
-    let folder = SessionFolder::new(&root, tag);
+    let folder = SessionFolder::new(root, tag);
     let state = folder.state();
-    let Some(files) = guardian_files(root.clone(), tag) else { return Ok(()) };
+    let Some(files) = guardian_files(root, tag) else { return Ok(()) };
     // If the lines are unreadable, the code that needs them reports it.
     let notices = files.lines().map_or(0, |lines| lines.len());
     let is_new = |journal: &Journal| journal.first_new_guardian_line(notices).is_some();
@@ -336,7 +334,7 @@ pub async fn hear_guardians(repo: &Repo, tag: &Tag, clock: Clock, observer: Obse
     }
     let (Some(journal), Some(contract)) = (Journal::read(&state)?, stored_contract(repo, tag)?) else { return Ok(()) };
     let metric = &contract.metric.name;
-    let ledger = LedgerFile::open(&LedgerFile::place(&root, metric), metric, contract.ledger)?;
+    let ledger = LedgerFile::open(&LedgerFile::place(root, metric), metric, contract.ledger)?;
     let log = EventLog::new(&folder.logs());
     let (repo, history) = (Repo::discover(repo.worktree())?.into(), read_history(repo, tag)?);
     let mut store = Store::new(repo, (folder, lock), contract, history, journal, ledger, clock);
@@ -357,6 +355,6 @@ pub(crate) fn guardian_lines(repo: &Repo, tag: &Tag) -> usize {
 }
 
 /// The files of guardians about a session; none without a home folder.
-fn guardian_files(root: PathBuf, tag: &Tag) -> Option<GuardianFiles> {
-    Some(GuardianFiles::new(&user_folder()?, &root, tag))
+fn guardian_files(root: &Path, tag: &Tag) -> Option<GuardianFiles> {
+    Some(GuardianFiles::new(&user_folder()?, root, tag))
 }

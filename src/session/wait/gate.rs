@@ -15,9 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::checkpoints::keep_checkpoint;
-use super::context::SessionContext;
-use super::pauses::{Began, PauseOutcome, keep_pace, pause_when_idle};
+use super::{Began, PauseOutcome, SessionContext, keep_checkpoint, keep_pace, pause_when_idle};
 use crate::crash;
 use crate::domain::{
     Clock, CommitId, Environment, Event, ExperimentId, FORMAT_VERSION, Gpu, GpuCrowd, GpuUse, Notice, Record, Tools,
@@ -115,7 +113,7 @@ async fn await_clock(shared: &SessionContext<'_>) -> Result<(), SessionError> {
     if let Some(jump) = before.zip(seen).and_then(|(before, now)| clock_jump(before, now)) {
         shared.emit(Notice::ClockSet(jump.as_secs()))?;
     }
-    let last = shared.store().history.records().last().map(|record| record.finished);
+    let last = shared.store().history.records().last().map(|record| record.origin.finished);
     let Some(last) = last else { return Ok(()) };
     let now = || shared.store().now();
     let is_behind = || is_clock_behind(now(), last);
@@ -302,7 +300,7 @@ async fn visible_gpus() -> Vec<Gpu> {
 
 /// The memory of GPUs that the newest run took which used one, in bytes.
 fn last_on_gpu(store: &Store) -> Option<u64> {
-    let taken = |record: &Record| Exit::read(&store.folder.run(record.id), RUN)?.gpu_peak_bytes;
+    let taken = |record: &Record| Exit::read(&store.folder.run(record.id), RUN)?.memory.gpu_peak_bytes;
     store.history.records().iter().rev().take(NEWEST).find_map(taken)
 }
 

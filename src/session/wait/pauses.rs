@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::checkpoints::write_down;
-use super::context::{Heartbeat, SessionContext};
-use super::escalation::{escalate_outage, has_newer_messages};
+use super::{Heartbeat, SessionContext, escalate_outage, has_newer_messages, write_down};
 use crate::crash;
 use crate::domain::{Cadence, Event, Outage, Record, StopReason, exact_time, moment_text};
 use crate::rules::{
@@ -102,7 +100,7 @@ fn decided(
     };
     let now = Timestamp::now();
     // A process that was killed before it noted the pause leaves the record, from which on it is.
-    let from = last.filter(|_| is_begun).map_or(now, |record| record.finished.min(now));
+    let from = last.filter(|_| is_begun).map_or(now, |record| record.origin.finished.min(now));
     let until = SignedDuration::try_from(pause).ok().and_then(|pause| from.checked_add(pause).ok());
     let sleep = Sleep {
         after,
@@ -125,7 +123,7 @@ fn adds_files(store: &Store, record: &Record) -> Result<bool, SessionError> {
 
 /// The length of the file of ideas, in bytes.
 fn ideas(store: &Store) -> u64 {
-    fs::metadata(IdeaFile::new(&store.repo.main_worktree()).path()).map_or(0, |meta| meta.len())
+    fs::metadata(IdeaFile::new(store.repo.main_worktree()).path()).map_or(0, |meta| meta.len())
 }
 
 /// Waits until the agent is to be called again, at most until the end of this invocation. Any request ends it at once.

@@ -6,15 +6,15 @@ use std::time::Duration;
 use libc::{SIGKILL, SIGTERM};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::checkpoints::keep_checkpoint;
-use super::context::SessionContext;
+use super::{SessionContext, keep_checkpoint};
+use crate::crash;
 use crate::domain::DEFAULT_OUTAGE_LIMIT;
 use crate::exec::{ExecError, Exit, Running};
 use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, Interrupts};
 
 /// The longest wait for an engine that is to end a job.
-const STOPPING: Duration = Duration::from_secs(60);
+const STOPPING: Duration = Duration::from_secs(10);
 
 /// Until when something is waited for; for ever when absent.
 pub(crate) type Deadline = Option<Instant>;
@@ -80,6 +80,7 @@ impl Waiter for SessionContext<'_> {
         let tick = || {
             let asked = self.asked()?;
             keep_checkpoint(self)?;
+            self.runs.news().map_or(Ok(()), |news| self.emit(news))?;
             let wanted = tick()?;
             self.show_life()?;
             Ok(wanted.max(asked))
@@ -156,7 +157,7 @@ pub(crate) async fn supervise(
             asked => asked?,
         };
         // Somebody who wants to stop waits for no outage.
-        job.refuse_away(if stopping { STOPPING.min(patience) } else { patience })?;
+        job.refuse_away(if stopping { crash::wait(STOPPING).min(patience) } else { patience })?;
         match asked {
             Interrupt::Now if !stopping => {
                 job.stop()?;

@@ -21,14 +21,21 @@ fn assert_damaged(repo: &TestRepo, needles: &[&str]) {
         assert!(said.contains(needle), "no `{needle}` in {said}");
     }
     assert!(said.contains(" that you have to decide"), "{said}");
+    changes_nothing(repo, || doctor(repo, &["--repair"], 6));
+}
+
+/// Fails if `call` changes a file.
+#[track_caller]
+fn changes_nothing<T>(repo: &TestRepo, call: impl FnOnce() -> T) -> T {
     let before = files(&repo.path());
-    doctor(repo, &["--repair"], 6);
+    let called = call();
     let after = files(&repo.path());
     for (path, content) in before {
         // What the locks of the session and the refs say is not the session.
         let is_lock = path.ends_with("lock") || path.ends_with("autoresearch-owner") || path.ends_with("exclude");
         assert!(is_lock || after.get(&path) == Some(&content), "{} was changed", path.display());
     }
+    called
 }
 
 #[test]
@@ -73,6 +80,29 @@ fn a_record_that_cannot_be_read_or_is_another_ones() {
     repo.git(["update-ref", "refs/autoresearch/t/00001", &object(&repo, &format!("{whole}^{{commit}}"))]);
     assert_damaged(&repo, &["it is not an annotated tag on a commit"]);
     repo.git(["update-ref", "refs/autoresearch/t/00001", &whole]);
+    doctor(&repo, &[], 0);
+}
+
+#[test]
+fn a_ref_that_leads_to_another_ones_record_stops_all_that_write() {
+    let repo = session();
+    for (id, other) in [(1, 2), (2, 1), (3, 0), (0, 1)] {
+        let name = format!("refs/autoresearch/t/{id:05}");
+        let own = object(&repo, &name);
+        repo.git(["update-ref", &name, &format!("refs/autoresearch/t/{other:05}")]);
+        let what = format!("the record {name} belongs to experiment {other}");
+        let refused = |args: &[&str]| {
+            let said = changes_nothing(&repo, || ar(&repo, args).exits(6).stderr);
+            assert!(said.contains(&what) && said.contains("hint: run `ar doctor`"), "{args:?}: {said}");
+        };
+        assert_damaged(&repo, &[&what, &format!("git cat-file -p {name}")]);
+        refused(&["resume", "t"]);
+        refused(&["run"]);
+        repo.write("train.sh", repo.read("train.sh") + "# mine\n");
+        refused(&["try", "-m", "mine"]);
+        repo.git(["checkout", "--quiet", "train.sh"]);
+        repo.git(["update-ref", &name, &own]);
+    }
     doctor(&repo, &[], 0);
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use autoresearch::domain::CommitId;
 use autoresearch::git::{Head, HeadTarget, KeptTree, LinkedEntry, Oddity, Repo, TreeState, Untracked};
 
-use super::{head, open, save_as};
+use super::{head, open, propose_and_commit, save_as};
 use crate::support::TestRepo;
 
 const REASON: &str = "kept by ar for session t";
@@ -88,6 +88,21 @@ fn kept_trees_of_two_sessions_are_made_found_and_removed_whole() {
     git.remove_kept(&dirs[1]).unwrap();
     is_sound(&repo, &[]);
     assert_eq!(fs::read_dir(repo.file(".git/worktrees")).map_or(0, Iterator::count), 0);
+}
+
+#[test]
+fn a_kept_tree_is_at_a_commit_that_was_pruned_by_a_gc_of_before() {
+    let repo = repository();
+    let git = open(&repo);
+    repo.write("train.py", "print('val_bpb: 0.9')\n");
+    let commit = propose_and_commit(&git, &head(&repo));
+    let kept = git.keep_worktree(&place(&repo, "t", "slot-0"), &commit, REASON).unwrap().repo;
+    // What a gc chose to delete before a ref or a `HEAD` led there.
+    let (folder, file) = commit.as_str().split_at(2);
+    let object = repo.file(".git/objects").join(folder).join(file);
+    fs::remove_file(&object).unwrap();
+    assert_eq!(kept.refs.head().unwrap(), Head::Detached { commit });
+    assert!(object.exists(), "written again");
 }
 
 #[test]

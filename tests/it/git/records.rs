@@ -95,13 +95,15 @@ fn packing_leaves_every_ref_what_it_was() {
         |id: u32| git.refs.write_record(&format!("refs/autoresearch/t/{id:05}"), &commit, "one\n\n{}\n").unwrap();
     let loose = || fs::read_dir(repo.path().join(".git/refs/autoresearch/t")).unwrap().count();
     let listed = || repo.git(["for-each-ref", "--format=%(refname) %(objectname) %(*objectname)"]);
-    assert_eq!(git.refs.pack_refs("refs/autoresearch/t").unwrap(), 0, "there is nothing yet");
+    let [records, saved] = ["refs/autoresearch/t", "refs/autoresearch/t/saved"].map(str::to_owned);
+    let pack = || git.refs.pack_refs(std::slice::from_ref(&records));
+    assert_eq!(pack().unwrap(), 0, "there is nothing yet");
     (0..5).for_each(write);
     repo.write("train.py", "dirty\n");
     git.working_tree.save(&save_as(&commit)).unwrap();
     repo.git(["tag", "-a", "-m", "one", "v1"]);
     let before = listed();
-    assert_eq!(git.refs.pack_refs("refs/autoresearch/t").unwrap(), 5);
+    assert_eq!(pack().unwrap(), 5);
     assert_eq!((listed(), loose()), (before, 1), "but for what was saved all are packed");
 
     // Git packs the rest, and leaves the files as a kill between both steps does.
@@ -110,7 +112,7 @@ fn packing_leaves_every_ref_what_it_was() {
     repo.write(".git/refs/autoresearch/t/00005.lock", "");
     repo.write(".git/refs/autoresearch/t/00099", "torn");
     let before = listed();
-    assert_eq!(git.refs.pack_refs("refs/autoresearch/t").unwrap(), 3);
+    assert_eq!(pack().unwrap(), 3);
     assert_eq!(listed(), before);
     let names = ["00005", "00005.lock", "00099", "saved"];
     assert!(
@@ -118,14 +120,18 @@ fn packing_leaves_every_ref_what_it_was() {
         "what is locked or torn stays"
     );
     assert_eq!(loose(), names.len());
+    repo.git(["update-ref", "refs/autoresearch/t/saved/7", "HEAD"]);
+    let before = listed();
+    assert_eq!(git.refs.pack_refs(&[records.clone(), saved]).unwrap(), 2, "commits, not tags");
+    assert_eq!((listed(), repo.exists(".git/refs/autoresearch/t/saved/7")), (before, false));
 
     write(9);
     repo.write(".git/packed-refs.lock", "");
-    assert!(git.refs.pack_refs("refs/autoresearch/t").is_err(), "somebody else packs");
+    assert!(pack().is_err(), "somebody else packs");
     fs::remove_file(repo.path().join(".git/packed-refs.lock")).unwrap();
     fs::remove_file(repo.path().join(".git/refs/autoresearch/t/00099")).unwrap();
     repo.git(["fsck", "--strict"]);
-    assert_eq!(git.refs.refs_under("refs/autoresearch/t").unwrap().len(), 11);
+    assert_eq!(git.refs.refs_under("refs/autoresearch/t").unwrap().len(), 12);
 }
 
 #[test]

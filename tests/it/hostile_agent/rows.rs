@@ -1,6 +1,7 @@
 //! Attacks on results.tsv.
 
 use super::harness::{assert_undone, measured, repo, said, session};
+use crate::support::can_have_walls;
 
 #[test]
 fn rows_that_the_agent_changes_deletes_or_makes_up_are_put_right_and_named() {
@@ -59,4 +60,42 @@ fn a_row_that_somebody_else_adds_while_no_agent_is_at_work_stays() {
     let called = session(&repo, &["true"], &[]).ok();
     assert!(said(&called).contains("1 foreign row, left in place"), "{called:?}");
     assert!(repo.read("results.tsv").contains(row), "{}", repo.read("results.tsv"));
+}
+
+#[test]
+fn what_the_baseline_writes_into_the_ledger_is_taken_out_and_named() {
+    let header = "commit_hash\tval_bpb\tmemory_gb\tstatus\tdescription\n";
+    let row = "feedface\t0.5\t1.0\timproved\tby the run";
+    let add = format!("printf '{row}\\n' >> results.tsv");
+    let named = format!("1 row without an experiment, removed: \"{}\"", row.replace('\t', " "));
+    for (there, writes, named) in [
+        ("", &add[..], &named[..]),
+        ("", "echo 0.5 by the run > results.tsv", "removed: \"0.5 by the run\""),
+        ("", &format!("printf '{header}{row}\\n' > results.tsv"), &named),
+        ("", "echo x > ../rows; ln -s ../rows results.tsv", "a link in its place, removed; kept in "),
+        ("", "mkdir results.tsv", "results.tsv was not a file"),
+        (header, &add, &named),
+    ] {
+        for walls in [false, true] {
+            // What is there is read-only behind a wall.
+            if walls && (!there.is_empty() || !can_have_walls()) {
+                continue;
+            }
+            let repo = repo();
+            repo.write(
+                "eval.sh",
+                format!("[ $AR_EXPERIMENT != 0 ] || {{ {writes}; }}; echo val_bpb: $(cat src/value)\n"),
+            );
+            repo.commit_all("a command that writes rows");
+            if !there.is_empty() {
+                repo.write("results.tsv", there);
+            }
+            let called = session(&repo, &["true"], if walls { &["--sandbox", "require"] } else { &[] }).ok();
+            assert!(said(&called).contains(named), "{writes}: {called:?}");
+            let kept = repo.outside().join("repo/.autoresearch/t/runs/00000/rows.tsv");
+            assert_eq!(kept.exists(), named.contains("removed: \""), "{writes}");
+            let rows = repo.read("results.tsv");
+            assert!(rows.starts_with(header) && rows.lines().count() == 3 && !rows.contains("by the run"), "{rows}");
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! Settings of git's that an agent changes: filters, attributes, hooks, includes.
 
+use std::fs;
+
 use super::harness::{agent, record, repo, said, session};
-use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time};
+use crate::support::{Called, SIGNS, TestRepo, ar, ar_command, ar_in_time};
 
 /// A filter that makes the evaluator easier whenever git writes it, and shows git the old one.
 const FILTER: &str = "git config filter.x.smudge 'sed s/evaluation/cheat/'; git config filter.x.clean 'sed s/cheat/evaluation/'; \
@@ -80,8 +82,8 @@ fn an_evaluator_that_committed_attributes_filter_is_written_by_the_settings_of_t
 fn a_working_tree_elsewhere_is_named_and_no_later_command_touches_it() {
     let repo = repo();
     let elsewhere = repo.outside().join("elsewhere");
-    std::fs::create_dir(&elsewhere).unwrap();
-    std::fs::write(elsewhere.join("prepare.py"), "precious\n").unwrap();
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("prepare.py"), "precious\n").unwrap();
     let sets = format!("{REMOVE}; git config core.worktree {}", elsewhere.display());
     let said = said(&session(&repo, &[&sets], &[]).ok());
     assert!(said.contains("while the agent was active: core.worktree; git works in another folder"), "{said}");
@@ -90,9 +92,9 @@ fn a_working_tree_elsewhere_is_named_and_no_later_command_touches_it() {
         assert!(called.stderr.contains("git's setting core.worktree makes "), "{args:?}: {called:#?}");
         assert!(called.stderr.contains("hint: git config --unset core.worktree\n"), "{args:?}: {called:#?}");
     }
-    let there: Vec<_> = std::fs::read_dir(&elsewhere).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let there: Vec<_> = fs::read_dir(&elsewhere).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(there, ["prepare.py"]);
-    assert_eq!(std::fs::read_to_string(elsewhere.join("prepare.py")).unwrap(), "precious\n");
+    assert_eq!(fs::read_to_string(elsewhere.join("prepare.py")).unwrap(), "precious\n");
     repo.git(["config", "--unset", "core.worktree"]);
     repo.git(["config", "core.bare", "true"]);
     let called = ar(&repo, ["status"]).exits(1);
@@ -108,12 +110,12 @@ fn a_working_tree_elsewhere_is_named_and_no_later_command_touches_it() {
 fn settings_of_the_machine_that_an_agent_changes_are_named() {
     let repo = repo();
     let (file, agent) = (repo.outside().join("system"), agent(&["git config --system filter.x.clean cat"]));
-    std::fs::write(&file, "").unwrap();
+    fs::write(&file, "").unwrap();
     let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh eval.sh", "--tag", "t", "--agent", &agent];
     let mut command = ar_command(&repo, &repo.path(), args.iter().chain(&["--max-experiments", "1"]));
     let called = Called::from(command.env("GIT_CONFIG_SYSTEM", &file).output().unwrap()).ok();
-    assert!(std::fs::read_to_string(&file).unwrap().contains("clean = cat"), "{called:#?}");
-    let named = "found git settings changed while the agent was active: filter.x.clean; git and the next `ar`";
+    assert!(fs::read_to_string(&file).unwrap().contains("clean = cat"), "{called:#?}");
+    let named = "found git settings changed while the agent was active: filter.x.clean; git and the next session";
     assert!(called.stderr.contains(named), "{called:#?}");
 }
 
@@ -127,5 +129,77 @@ fn hooks_and_includes_that_an_agent_sets_up_are_named_with_their_effect() {
         "changed while the agent was active: include.path; git and the next `ar` take any setting from there",
     ] {
         assert!(said.contains(named), "{named}\n{said}");
+    }
+}
+
+#[test]
+fn the_doctor_names_a_filter_that_an_agent_set() {
+    let repo = repo();
+    session(&repo, &["git config filter.x.clean cat"], &[]).ok();
+    let found = ar(&repo, ["doctor", "t"]).stdout;
+    let named = "found git settings changed since the session began: filter.x.clean; ";
+    let hint = "`git config --show-origin --get-all filter.x.clean`";
+    assert!(found.contains(named) && found.contains(hint), "{found}");
+    repo.git(["config", "--remove-section", "filter.x"]);
+    let found = ar(&repo, ["doctor", "t"]).ok().stdout;
+    assert!(!found.contains("found git settings"), "{found}");
+}
+
+#[test]
+fn a_filter_that_an_agent_set_is_not_started_by_a_later_call_either() {
+    for flags in [&[][..], &["--slots", "1"]] {
+        let repo = repo();
+        let ran = repo.outside().join("ran");
+        let sets = format!(
+            "git config filter.x.clean 'touch {}; cat'; echo 'src/** filter=x' > ../attributes; \
+             git config core.attributesFile {}/attributes; echo 'value filter=x' > src/.gitattributes",
+            ran.display(),
+            repo.outside().display()
+        );
+        let first = said(&session(&repo, &[&sets, "true"], flags).ok());
+        // On a slot, the next agent and the run may be active together.
+        assert!(first.contains("found git settings changed while the agent "), "{first}");
+        let agent = agent(&[&sets, "true", "true"]);
+        let later = said(&ar_in_time(&repo, ["resume", "--max-experiments", "1", "--agent", &agent]).ok());
+        assert!(!ran.exists(), "{flags:?}: {first}{later}");
+    }
+}
+
+#[test]
+fn no_command_starts_a_program_that_an_agent_configured() {
+    for flags in [&[][..], &["--slots", "1"]] {
+        let repo = repo();
+        let ran = repo.outside().join("ran");
+        let users = repo.executable("users", SIGNS);
+        let agents = repo.executable("agents", &format!("echo sign >> {}; {SIGNS}", ran.display()));
+        repo.git(["config", "commit.gpgSign", "true"]);
+        repo.git(["config", "user.signingKey", "me"]);
+        repo.git(["config", "gpg.program", users.to_str().unwrap()]);
+        let sets = format!(
+            "git config gpg.program {}; for kind in clean smudge; do git config filter.x.$kind 'echo filter >> {}; cat'; done; \
+             echo '* filter=x' > ../attributes; git config core.attributesFile {}/attributes",
+            agents.display(),
+            ran.display(),
+            repo.outside().display()
+        );
+        let first = said(&session(&repo, &[&sets], flags).ok());
+        let agent = agent(&["true", "true"]);
+        let resumed = ar_in_time(&repo, ["resume", "--max-experiments", "1", "--agent", &agent]).ok();
+        assert!(!ran.exists(), "{flags:?}: {first}{resumed:#?} {}", fs::read_to_string(&ran).unwrap());
+        let restored = repo.outside().join("restored").display().to_string();
+        for command in [
+            &["repro", "2"][..],
+            &["verify", "2", "0", "--runs", "2"],
+            &["ablate", "--runs", "2"],
+            &["restore", "2", "--branch", "restored", "--worktree", &restored],
+            &["finalize", "t"],
+        ] {
+            let called = ar_in_time(&repo, command).ok();
+            assert!(!ran.exists(), "{flags:?}: {command:?}: {called:#?} {}", fs::read_to_string(&ran).unwrap());
+        }
+        assert!(first.contains("gpg.program; git and the next session sign commits by these"), "{flags:?}: {first}");
+        for commit in ["autoresearch/t", "t-final"] {
+            assert!(repo.git(["cat-file", "commit", commit]).contains("SIGNED-BY-TEST"), "{flags:?}: {commit}");
+        }
     }
 }

@@ -113,7 +113,8 @@ const TWO: [&str; 6] = ["--slots", "2", "--calls", "2", "--max-experiments", "2"
 #[test]
 fn a_winner_that_conflicts_goes_to_the_agent_and_rides_as_it_was_merged() {
     let repo = same_line();
-    plan(&repo, "merge-2", "echo 3 >parts/base\n");
+    let told = "echo '{\"description\": \"two, in a new form\"}' >$AR_PROPOSAL";
+    plan(&repo, "merge-2", &format!("echo 3 >parts/base\n{told}\n"));
     let records = night(&repo, &TWO);
     assert_eq!(records.fate(1).0, "keep");
     let (outcome, value, reason) = records.fate(2);
@@ -124,7 +125,8 @@ fn a_winner_that_conflicts_goes_to_the_agent_and_rides_as_it_was_merged() {
     let merged = repo.git(["rev-parse", "refs/autoresearch/t/merged/00002"]);
     assert_eq!(replays[0]["commit"], merged.as_str());
     assert_eq!(count(&repo, "plans/calls-merge-2"), 1);
-    assert_eq!(repo.git(["log", "--format=%s", "autoresearch/t"]), "two\none\nplanned");
+    assert_eq!(repo.git(["log", "--format=%s", "autoresearch/t"]), "two, in a new form\none\nplanned");
+    assert_eq!(records.of(2)["description"], "two, in a new form");
 }
 
 #[test]
@@ -147,6 +149,45 @@ fn a_winner_that_nobody_merges_is_run_alone_and_put_on_top_if_it_is_better() {
         |place: usize| [&report["kept"][place]["replaced_by"], &report["kept"][place]["share"]].map(Clone::clone);
     assert_eq!([kept(1), kept(2)], [[json!(2), Value::Null], [Value::Null, json!(1.0)]]);
     assert!(told(&["finalize", "t"]).contains(" one (replaced by 2)\n"));
+}
+
+#[test]
+fn a_winner_that_conflicts_goes_to_the_agent_also_where_fresh_runs_decide_and_its_end_says_why() {
+    let left = "nothing left of it once merged with experiment 1";
+    let conflicts = "conflicts with experiment 1, not measured together";
+    let decide = |mode| [&TWO[..], &["--decide", mode, "--max-file-lines", "5"]].concat();
+    for (merge, mode, fate) in [
+        ("echo 3 >parts/base\n", "confirmed", ("keep", Some(97.0), None)),
+        (":", "confirmed", ("discard", Some(99.0), Some(left))),
+        (":", "once", ("discard", Some(99.0), Some(left))),
+        // It is too large to run.
+        ("seq 9 >parts/base", "confirmed", ("discard", Some(99.0), Some(conflicts))),
+    ] {
+        let repo = planned(SUM);
+        plan(&repo, "plan-1", &format!("echo 2 >parts/base\n{}echo one\n", beside(&repo, 2..=2)));
+        plan(&repo, "plan-2", &format!("echo 1 >parts/base\n{}echo two\n", after(&repo, 1)));
+        plan(&repo, "merge-2", merge);
+        let records = night(&repo, &decide(mode));
+        let (outcome, value, reason) = records.fate(2);
+        assert_eq!((outcome, value), (fate.0, fate.1), "{mode}, {merge}: {reason}");
+        fate.2.into_iter().for_each(|expected| assert_eq!(reason, expected, "{mode}, {merge}"));
+        assert_eq!(count(&repo, "plans/calls-merge-2"), 1, "{mode}, {merge}");
+    }
+}
+
+#[test]
+fn winners_that_change_neighbouring_lines_are_merged_and_measured_together() {
+    let repo = planned(SUM);
+    repo.write("parts/base", "0\n0\n0\n0\n");
+    repo.commit_all("four lines");
+    let line = |at: u32, gain: u32| format!("sed -i {at}s/.*/{gain}/ parts/base\n");
+    plan(&repo, "plan-1", &format!("{}{}echo one\n", line(2, 1), beside(&repo, 2..=2)));
+    plan(&repo, "plan-2", &format!("{}{}echo two\n", line(3, 2), after(&repo, 1)));
+    let records = night(&repo, &TWO);
+    let (outcome, value, reason) = records.fate(2);
+    assert_eq!((outcome, value), ("keep", Some(97.0)), "{reason}");
+    assert_eq!(repo.git(["show", "autoresearch/t:parts/base"]), "0\n1\n2\n0");
+    assert_eq!(count(&repo, "plans/calls-merge-2"), 0);
 }
 
 #[test]
@@ -353,7 +394,8 @@ fn held_up(repo: &TestRepo, more: &[&str]) -> std::process::Child {
         let status = ar(repo, ["status", "t", "--format", "json"]);
         let status: Value = serde_json::from_str(&status.stdout).ok()?;
         let slots = status["sessions"][0]["slots"].as_array()?.clone();
-        let is_busy = |slot: &Value| slot["phase"] == "running" && slot["experiment"].is_u64();
+        // The baseline runs on both as well.
+        let is_busy = |slot: &Value| slot["phase"] == "running" && slot["experiment"].as_u64() > Some(0);
         (slots.len() == 2 && slots.iter().all(is_busy)).then_some(())
     });
     child

@@ -19,10 +19,14 @@ use crate::support::{TestRepo, ar};
 /// A session `t` whose experiments are these steps of the scripted agent.
 fn session(steps: &str) -> TestRepo {
     let repo = training_repo();
+    play(&repo, steps);
+    repo
+}
+
+fn play(repo: &TestRepo, steps: &str) {
     let count = steps.split(' ').count().to_string();
     let run = ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh"];
-    ar(&repo, run.into_iter().chain(["--agent", &agent(steps), "--max-experiments", &count])).ok();
-    repo
+    ar(repo, run.into_iter().chain(["--agent", &agent(steps), "--max-experiments", &count])).ok();
 }
 
 /// The record of an experiment as plain git has it.

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::{commit, session, surroundings};
+use super::{commit, play, session, surroundings};
+use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command};
 
 /// What git says of a working tree, which must be in order.
@@ -76,10 +77,11 @@ fn the_code_of_any_experiment_is_on_a_new_branch_and_nothing_else_changed() {
 
 #[test]
 fn a_new_working_tree_is_one_that_git_could_have_made() {
-    let repo = session("rename-better executable-better symlink-better unicode-better delete-worse");
+    let repo = training_repo();
     // Line endings and a filter, as git's own checkout applies them.
     repo.git(["config", "filter.shout.smudge", "tr a-z A-Z"]);
     repo.git(["config", "filter.shout.clean", "tr A-Z a-z"]);
+    play(&repo, "rename-better executable-better symlink-better unicode-better delete-worse");
     repo.write(".gitattributes", "*.win text eol=crlf\n*.loud filter=shout\n");
     repo.write("a.win", "one\ntwo\n");
     repo.write("b.loud", "quiet\n");

@@ -45,12 +45,42 @@ fn a_researcher_that_cheats_gains_nothing() {
     assert_eq!(fate(&repo, 1).0, "keep", "{called:?}");
     // 1 of 4 claims is verified: (0.25 + 0 + 0.6667 + novelty) / 4.
     assert_eq!(axis(&repo, 2, "claim_density"), 0.25);
-    // No citation is supported, so there is no diversity, and no number.
-    assert_eq!(fate(&repo, 3), ("crash".into(), "nan".into()));
-    assert_eq!(axis(&repo, 3, "claim_density"), 0.0);
+    // No citation is supported, so the claim counts for no axis.
+    assert_eq!(fate(&repo, 3), ("discard".into(), String::new()));
+    assert_eq!((axis(&repo, 3, "claim_density"), axis(&repo, 3, "novelty")), (0.0, 0.0));
     assert!(axis(&repo, 4, "novelty") < 0.2, "{}", record(&repo, 4));
     assert_eq!(fate(&repo, 5), ("crash".into(), "nan".into()));
     assert_eq!(axis(&repo, 6, "source_diversity"), 0.0);
+}
+
+#[test]
+fn a_night_of_invented_quotations_is_discarded_and_ends() {
+    let repo = repo();
+    let honest = claims("Memory", "Paging wastes under four percent.", "a", "waste of under 4%", "waste of under 4%");
+    let invented = claims("Speed", "Claim $AR_EXPERIMENT is of its own kind.", "a", "", "never said");
+    let invented = invented
+        .replace("'s|", "\"s|")
+        .replace("|' research", "|\" research")
+        .replace("[@a \"", "[@a \\\"")
+        .replace("said\"]", "said\\\"]");
+    let lines: Vec<&str> = (1..=14).map(|n| if n == 1 { honest.as_str() } else { invented.as_str() }).collect();
+    let flags = [&flags()[..], &["--stop-rule", "kill2", "--cadence", "adaptive", "--format", "json"]].concat();
+    let called = session(&repo, &agent(&lines), lines.len(), &flags).ok();
+    // Kept with (1 + 0 + 0.3333 + 1) / 4, then nothing but zeros, each a discard of one run. From the sixth on the artifact is
+    // the same: (1 + 0 + 0.3333 + 0) / 4. `kill2` needs ten numbers.
+    assert_eq!(fate(&repo, 1).0, "keep", "{called:?}");
+    for id in 2..=10 {
+        assert_eq!((fate(&repo, id), axis(&repo, id, "composite")), (("discard".into(), String::new()), 0.0), "{id}");
+    }
+    let course: Vec<f64> = (1..=10).map(|id| axis(&repo, id, "artifact_composite")).collect();
+    assert!(course.is_sorted_by(|one, next| one >= next), "{course:?}");
+    assert_eq!((course[0], course[9]), (0.5833, 0.3333));
+    let events = called.json_lines();
+    let stopped = events.iter().rfind(|event| event["event"] == "session_stopped").unwrap();
+    assert_eq!((&stopped["reason"]["kind"], &stopped["experiments"]), (&"kill2".into(), &10.into()), "{stopped}");
+    let runs = events.iter().filter(|event| event["event"] == "run_started").count();
+    assert_eq!(runs, 11, "none is repeated");
+    assert!(!events.iter().any(|event| event["event"] == "sleep" && event["seconds"].as_f64() > Some(1500.0)));
 }
 
 #[test]

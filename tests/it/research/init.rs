@@ -17,14 +17,21 @@ fn an_empty_folder_becomes_a_repository_in_which_a_session_runs() {
     assert_eq!(repo.git(["log", "--format=%s"]), "research: How do servers manage memory?");
     assert_eq!(repo.status(), "");
     assert_eq!(repo.read("research_artifact.md"), "# How do servers manage memory?\n\n## Memory\n\n## Speed\n");
-    for line in
-        ["metric = \"composite\"", "cmd = \"ar score\"", "keep-above = 0.45", "stop-rule = [\"kill2\", \"plateau:30\"]"]
-    {
+    for line in [
+        "metric = \"composite\"",
+        "cmd = \"ar score\"",
+        "keep-above = 0.45",
+        "stop-rule = [\"kill2\", \"plateau:30\"]",
+        "max-files = 5",
+        "max-file-lines = 300",
+        "agent-rounds = 15",
+        "agent-timeout = \"30m\"",
+    ] {
         assert!(repo.read("ar.toml").lines().any(|found| found == line), "{line}");
     }
     assert!(repo.read("program.md").contains("   - Memory\n   - Speed\n"));
 
-    // An experiment that is kept, one below the threshold, and one without a number. The archiver is first on the PATH.
+    // An experiment that is kept, two without a supported claim, and one without a claim. The archiver is first on the PATH.
     let agent = super::agent(&[
         &claims("Memory", "Paging wastes little.", "kwon", "a waste of under 4%", "waste of under 4%"),
         &claims("Memory", "Paging wastes little memory.", "kwon", "", "not there"),
@@ -33,7 +40,7 @@ fn an_empty_folder_becomes_a_repository_in_which_a_session_runs() {
     ]);
     let called = session(&repo, &agent, 4, &[]).ok();
     let outcomes = [0, 1, 2, 3, 4].map(|id| record(&repo, id)["outcome"].as_str().unwrap().to_owned());
-    assert_eq!(outcomes, ["keep", "keep", "crash", "crash", "crash"], "{called:?}");
+    assert_eq!(outcomes, ["keep", "keep", "discard", "discard", "crash"], "{called:?}");
     let first = record(&repo, 1);
     // technical: 0.40 × 1 + 0.10 × 0 + 0.20 × 0.5 + 0.30 × 1.
     assert_eq!(
@@ -44,7 +51,8 @@ fn an_empty_folder_becomes_a_repository_in_which_a_session_runs() {
     {
         assert_eq!(first["metrics"][axis], value, "{axis}");
     }
-    assert!(text_of(repo.outside().join("agent-score")).ends_with("composite: nan\nartifact_composite: 0.8000\n"));
+    // Two experiments without a supported claim: novelty is (1 + 0 + 0) / 3.
+    assert!(text_of(repo.outside().join("agent-score")).ends_with("composite: nan\nartifact_composite: 0.6000\n"));
     assert!(ar(&repo, ["repro", "1"]).ok().stdout.contains("the value was reproduced exactly"));
 }
 

@@ -95,7 +95,8 @@ impl Row {
 fn begun() -> (TestRepo, Vec<String>) {
     let repo = TestRepo::empty();
     let topics = ["Memory", "Speed", "Cost", "Safety", "Power", "Noise"].into_iter().flat_map(|it| ["--subtopic", it]);
-    ar(&repo, ["init", "--research", "How?", "--type", "equal"].into_iter().chain(topics)).ok();
+    // One of its changes stores twelve sources.
+    ar(&repo, ["init", "--research", "How?", "--type", "equal", "--max-files", "13"].into_iter().chain(topics)).ok();
     let plan: String = (1..=ROWS)
         .map(row)
         .map(|it| format!("{} {} {} {} {} {}\n", it.claims, it.found, it.sources, it.topics, it.like, it.other))
@@ -208,9 +209,6 @@ fn artifact() -> Vec<(u32, [f64; 4], f64)> {
             citations.extend(row.cited(id).into_iter().take(row.found as usize));
             topics.extend(row.addressed());
         }
-        if number(record, "composite").is_none() {
-            continue;
-        }
         novelties.push(number(record, "novelty").unwrap());
         let newest = &novelties[novelties.len().saturating_sub(5)..];
         let sources: BTreeSet<&String> = citations.iter().collect();
@@ -250,24 +248,35 @@ fn each_axis_is_what_the_researcher_did() {
         cited.extend(of_claims.iter().cloned());
         let diversity = diversity(&of_claims[..row.found as usize], cited.len());
         for (axis, expected) in [
-            ("claim_density", Some(f64::from(row.verified()) / f64::from(row.claims))),
-            ("source_diversity", (row.found > 0).then_some(diversity)),
-            ("topic_coverage", Some(row.addressed().len() as f64 / 6.0)),
+            ("claim_density", f64::from(row.verified()) / f64::from(row.claims)),
+            ("source_diversity", if row.found > 0 { diversity } else { 0.0 }),
+            ("topic_coverage", row.addressed().len() as f64 / 6.0),
         ] {
             let found = number(record, axis);
-            let is_near = found.zip(expected).map_or(found == expected, |(one, other)| (one - other).abs() < 0.00006);
-            assert!(is_near, "{axis} of {id}: {found:?} is not {expected:?}: {record}");
+            assert!(
+                found.is_some_and(|found| (found - expected).abs() < 0.00006),
+                "{axis} of {id}: {found:?} is not {expected:?}: {record}"
+            );
         }
-        // Of six words about as many as are new ones; the forms of words and their order count a little.
+        // Of six words about as many as are new ones; the forms of words and their order count a little. What no source
+        // supports is not new.
         let novelty = number(record, "novelty").unwrap();
         let (new, six) = (f64::from(row.other), 6.0);
-        let expected = if row.like == 0 { 0.9..=1.0 } else { (new / six - 0.03).max(0.0)..=(new / six + 0.03) };
+        let expected = if row.found == 0 {
+            0.0..=0.0
+        } else if row.like == 0 {
+            0.9..=1.0
+        } else {
+            (new / six - 0.03).max(0.0)..=(new / six + 0.03)
+        };
         assert!(expected.contains(&novelty), "novelty of {id}: {novelty} is not in {expected:?}");
         let axes = AXES.map(|axis| number(record, axis));
-        let mean = axes.into_iter().sum::<Option<f64>>().map(|sum| sum / 4.0);
+        let mean = axes.into_iter().sum::<Option<f64>>().unwrap() / 4.0;
         let found = number(record, "composite");
-        let is_near = found.zip(mean).map_or(found == mean, |(one, other)| (one - other).abs() < 0.00006);
-        assert!(is_near, "composite of {id}: {found:?} is not {mean:?}");
+        assert!(
+            found.is_some_and(|found| (found - mean).abs() < 0.00006),
+            "composite of {id}: {found:?} is not {mean:?}"
+        );
     }
 }
 
@@ -275,13 +284,13 @@ fn each_axis_is_what_the_researcher_did() {
 fn what_reaches_the_threshold_is_kept_and_nothing_else() {
     // From the 19th on one of two quotations is found: (0.5 + 0 + 0.1667 + novelty) / 4 is at most 0.42. The 30th has (0.25 + 0
     // + 0.1667 + 0.9) / 4 = 0.33, new as it is. What repeats kept claims has nothing but its diversity, which is 0 here.
-    let repeats = (45..=ENDS[1]).filter(|id| *id != 52);
-    let discarded: Vec<u32> = (19..=27).chain([29, 30, 32, 33, 34]).chain(repeats).collect();
-    assert_eq!((with_outcome("discard"), with_outcome("crash")), (discarded, vec![28, 52]));
+    // What invents all of its quotations, as the 28th and the 52nd, has nothing at all.
+    let discarded: Vec<u32> = (19..=30).chain([32, 33, 34]).chain(45..=ENDS[1]).collect();
+    assert_eq!((with_outcome("discard"), with_outcome("crash")), (discarded, vec![]));
+    assert_eq!([28, 52].map(|id| number(&WHOLE.records[id - 1], "composite")), [Some(0.0); 2]);
     for (id, record) in (1..).zip(&WHOLE.records) {
-        let kept = number(record, "composite").map(|value| value >= 0.45);
-        assert_eq!(kept == Some(true), record["outcome"] == "keep", "{id}: {record}");
-        assert_eq!(kept.is_none(), record["failure"]["class"] == "nan", "{id}: {record}");
+        let value = number(record, "composite").unwrap();
+        assert_eq!(value >= 0.45, record["outcome"] == "keep", "{id}: {record}");
     }
 
     let keeps = with_outcome("keep");
@@ -329,7 +338,7 @@ fn the_pauses_follow_the_course() {
     // By novelty: 3/6 and 2/6 are not above 0.6 and not below 0.3. The 26th is the last.
     assert_eq!(pauses(0), (23..=25).map(|id| (id, 1800)).collect::<Vec<_>>());
 
-    // By the course: cold while nothing is kept and the numbers do not rise; after a crash that of recovery; warm after changes
+    // By the course: cold while nothing is kept and the numbers do not rise, also where all is invented; warm after changes
     // that brought sources, and shorter after the first discard, which brought none. The pause after the 26th is over: it began
     // with the end of that record, and the clock of the tests stands long ago.
     let value = |id: &u32| number(&WHOLE.records[*id as usize - 1], "composite");
@@ -339,7 +348,6 @@ fn the_pauses_follow_the_course() {
         newest[0] > newest[2]
     };
     let adaptive = (27..ENDS[1]).map(|id| match id {
-        28 | 52 => (u64::from(id), 1800),
         30 | 31 | 35..=44 => (u64::from(id), 180),
         32 | 45 => (u64::from(id), 60),
         _ => (u64::from(id), if id > 45 && rises(id) { 60 } else { 1500 }),

@@ -158,7 +158,7 @@ fn another_reviewer_takes_the_place_of_a_broken_one_and_none_turns_it_off() {
     let status = || ar(&repo, ["status"]).ok().stdout;
     assert!(status().contains("\nreviews      2 keeps are unreviewed\n"), "{}", status());
     let report = || ar(&repo, ["report"]).ok().stdout;
-    assert!(report().contains("run `ar resume t` to have them reviewed"), "{}", report());
+    assert!(report().contains("run `ar review --tag t` to have them reviewed"), "{}", report());
     ar(&repo, ["resume", "--reviewer", "none"]).ok();
     assert!(report().contains("run `ar resume t --reviewer COMMAND` to have them reviewed"), "{}", report());
     let missing = ar(&repo, ["resume", "--reviewer", "no-such-program"]).exits(1);
@@ -235,7 +235,8 @@ fn keeps_of_a_session_driven_by_hand_are_reviewed_when_it_is_finalized() {
     assert_eq!(verdicts(), ["unreviewed", "not_earned"], "{called:#?}");
     assert!(called.stderr.contains("   2  review   not earned: src/value:1"), "{called:#?}");
     assert!(called.stderr.contains("2 keeps without a review: reviewing first"), "{called:#?}");
-    let called = ar(&repo, ["finalize", "t", "--with-not-earned"]).ok();
+    assert!(called.stderr.contains("error: the reviewer gave no verdict on 1\n"), "{called:#?}");
+    let called = ar(&repo, ["finalize", "t", "--with-not-earned", "--unreviewed"]).ok();
     assert!(called.stdout.contains("t-final has 2 commits"), "{called:#?}");
     assert_eq!((repo.head(), repo.status()), (head, String::new()));
     assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
@@ -244,9 +245,90 @@ fn keeps_of_a_session_driven_by_hand_are_reviewed_when_it_is_finalized() {
     // With another branch checked out, its files stay as they are.
     repo.git(["checkout", "-q", "main"]);
     reviewer(&repo, EARNED);
-    ar(&repo, ["finalize", "t", "--branch", "second", "--with-not-earned"]).ok();
+    let finalize = ["finalize", "t", "--branch", "second", "--with-not-earned"];
+    for command in [&finalize[..], &["review", "--tag", "t"]] {
+        let called = ar(&repo, command).exits(1);
+        assert!(called.stderr.contains("run `git switch autoresearch/t`, or pass --unreviewed"), "{called:#?}");
+    }
+    ar(&repo, finalize.iter().chain(&["--unreviewed"])).ok();
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/main");
     assert_eq!(verdicts(), ["unreviewed", "not_earned"]);
+}
+
+#[test]
+fn keeps_that_a_spent_budget_leaves_without_a_review_are_named_with_it() {
+    let repo = repo();
+    let command = reviewer(&repo, "exit 1");
+    session(&repo, &["--reviewer", &command], &[&value("1.5"), &value("1.4")], 1).ok();
+    ar(&repo, ["resume", "--max-experiments", "1", "--session-max-cost", "0.4"]).ok();
+    let says = "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"total_cost_usd\":0.5,\
+                \"usage\":{\"input_tokens\":1,\"output_tokens\":2},\"result\":\"no idea\"}";
+    reviewer(&repo, &format!("echo call >> \"$AR_ROOT/../asked\"; printf '%s\\n' '{says}'"));
+    let called = ar(&repo, ["review"]).exits(1);
+    let words = "error: no verdict on 1 and 2: ";
+    assert!(called.stderr.contains(words) && called.stderr.contains("--session-max-cost N"), "{called:#?}");
+    assert!(
+        called.stderr.contains("--session-max-cost N`, or `ar finalize t --unreviewed` to go without"),
+        "{called:#?}"
+    );
+    assert_eq!(fs::read_to_string(repo.outside().join("asked")).unwrap(), "call\n");
+}
+
+#[test]
+fn while_the_reviewer_is_away_finalize_stops_until_a_review_or_the_users_word() {
+    for flags in [&[][..], &["--slots", "1"]] {
+        let repo = repo();
+        let command = reviewer(&repo, "exit 1");
+        // One after the other, so that neither is stale on slots.
+        session(&repo, &[&["--reviewer", &command], flags].concat(), &[&value("1.5"), &value("1.4")], 1).ok();
+        ar(&repo, ["resume", "--max-experiments", "1"]).ok();
+        let verdicts = || [1, 2].map(|id| verdict(&record(&repo, id)).to_owned());
+        assert_eq!(verdicts(), ["unreviewed"; 2]);
+        for command in [&["finalize", "t"][..], &["review"]] {
+            let called = ar(&repo, command).exits(1);
+            let words = "error: the reviewer gave no verdict on 1 and 2\n\
+                         hint: run `ar review --tag t` to ask again, or `ar finalize t --unreviewed` to go without\n";
+            assert!(called.stderr.contains(words), "{flags:?}: {called:#?}");
+        }
+        assert!(!repo.try_git(["rev-parse", "--verify", "-q", "t-final"]).status.success(), "{flags:?}");
+        ar(&repo, ["finalize", "t", "--unreviewed", "--branch", "without"]).ok();
+
+        // It is back. A kill after its answer loses that call only.
+        reviewer(&repo, EARNED);
+        let mut killed = ar_command(&repo, &repo.path(), ["review"]);
+        killed.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", "reviewing.reviewer_over:1");
+        assert_eq!(Called::from(killed.output().unwrap()).code, None, "{flags:?}");
+        assert_eq!(verdicts(), ["unreviewed"; 2]);
+        ar(&repo, ["review", "2"]).ok();
+        assert_eq!(verdicts(), ["unreviewed", "earned"], "{flags:?}");
+        let called = ar(&repo, ["finalize", "t"]).ok();
+        assert!(called.stderr.contains("1 keep without a review: reviewing first"), "{flags:?}: {called:#?}");
+        assert_eq!(verdicts(), ["earned"; 2], "{flags:?}");
+        let called = ar(&repo, ["review"]).ok();
+        assert!(called.stderr.contains("no keep of session t is unreviewed"), "{flags:?}: {called:#?}");
+        let called = ar(&repo, ["review", "7"]).exits(1);
+        assert!(called.stderr.contains("experiment 7 of session t was not kept, so it has no review"), "{called:#?}");
+        assert_eq!((repo.status(), repo.git(["worktree", "list"]).lines().count()), (String::new(), 1), "{flags:?}");
+        ar(&repo, ["resume", "--reviewer", "none", "--max-experiments", "0"]).ok();
+        let called = ar(&repo, ["review"]).exits(1);
+        assert!(called.stderr.contains("session t has no reviewer\n"), "{flags:?}: {called:#?}");
+        ar(&repo, ["doctor"]).ok();
+    }
+}
+
+#[test]
+fn without_a_journal_no_reviewer_gets_a_working_tree_that_is_somewhere_else() {
+    let repo = repo();
+    reviewed(&repo, "exit 1", &[&value("1.5")], &[]).ok();
+    reviewer(&repo, EARNED);
+    repo.git(["checkout", "-q", "main"]);
+    fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
+    for command in [&["finalize", "t"][..], &["review", "--tag", "t"]] {
+        let called = ar(&repo, command).exits(1);
+        assert!(called.stderr.contains("cannot ask the reviewer"), "{called:#?}");
+    }
+    assert_eq!(repo.git(["symbolic-ref", "--short", "HEAD"]).trim(), "main");
+    assert_eq!(verdict(&record(&repo, 1)), "unreviewed");
 }
 
 #[test]

@@ -190,6 +190,14 @@ impl TestRepo {
         fs::write(path, content).unwrap();
     }
 
+    /// Writes a script beside the repository that can be started, and returns its path.
+    pub(crate) fn executable(&self, name: &str, script: &str) -> PathBuf {
+        let path = self.outside().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
     /// Reads a file as text.
     pub(crate) fn read(&self, path: impl AsRef<Path>) -> String {
         fs::read_to_string(self.file(path)).unwrap()

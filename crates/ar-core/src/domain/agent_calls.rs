@@ -334,7 +334,7 @@ impl Review {
 impl Record {
     /// The review of a keep that is no plain yes: it is doubted, or there is no verdict yet.
     pub fn open_review(&self) -> Option<&Review> {
-        let review = self.review.as_ref().filter(|review| review.verdict != ReviewVerdict::Earned);
+        let review = self.proof.review.as_ref().filter(|review| review.verdict != ReviewVerdict::Earned);
         review.filter(|_| self.outcome == Outcome::Keep)
     }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::user_error::{ErrorKind, UserError, refuse};
+use super::{ErrorKind, UserError, refuse};
 
 /// The name of the metric that `ar` works out from the axes.
 pub const COMPOSITE: &str = "composite";

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::settings::ALL;
+use super::ALL;
 use super::{
     Asked, COMPOSITE, CommitId, Composite, Contract, Direction, MetricSource, Setting, Tag, WordList, word_list,
 };

@@ -65,19 +65,9 @@ pub enum Directive {
 }
 
 impl Directive {
-    /// Returns whether it requires a new strategy.
+    /// Returns whether it requires a new strategy, so that a tried direction is refused.
     pub fn wants_new_direction(self) -> bool {
         matches!(self, Directive::Pivot { .. } | Directive::FreshStart { .. })
-    }
-
-    /// Returns whether it refuses a tried direction. A refutation or a combination may name an old one.
-    pub fn refuses_tried(self) -> bool {
-        use Perturbation::{Analogy, Removal};
-        matches!(
-            self,
-            Directive::Pivot { perturbation: Analogy | Removal, .. }
-                | Directive::FreshStart { perturbation: Analogy | Removal }
-        )
     }
 }
 
@@ -166,12 +156,15 @@ pub struct RoleProposal {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Explored {
-    /// The pivot, by its number on the ladder.
+    /// The last pivot that asked for them, by its number on the ladder, from 1.
     pub turns: u32,
     /// The number of roles asked.
     pub asked: u32,
     /// The proposals that came of it.
     pub proposals: Vec<RoleProposal>,
+    /// The first experiment whose agent was shown them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shown: Option<ExperimentId>,
 }
 
 impl Explored {
@@ -180,24 +173,25 @@ impl Explored {
         *self == Explored::default()
     }
 
-    /// The role to be asked next at this pivot, if `count` are to be asked.
-    pub fn next_role(&self, turns: u32, count: u32) -> Option<Role> {
-        let asked = if self.turns == turns { self.asked } else { 0 };
-        Role::VARIANTS.get(asked as usize).copied().filter(|_| asked < count)
+    /// Begins with the proposals for a pivot, from `count` roles. If some are still to be asked, what they propose serves
+    /// this pivot as well.
+    pub fn begin(&mut self, turns: u32, count: u32) {
+        match self.next_role(count) {
+            Some(_) => self.turns = turns,
+            None => *self = Explored { turns, ..Explored::default() },
+        }
     }
 
-    /// Notes that a role was asked at this pivot, and its proposal if it made one.
-    pub fn note(&mut self, turns: u32, proposal: Option<RoleProposal>) {
-        if self.turns != turns {
-            *self = Explored { turns, ..Explored::default() };
-        }
+    /// The role to be asked next, if `count` are to be asked.
+    pub fn next_role(&self, count: u32) -> Option<Role> {
+        let is_open = self.turns > 0 && self.asked < count;
+        Role::VARIANTS.get(self.asked as usize).copied().filter(|_| is_open)
+    }
+
+    /// Notes that a role was asked, and its proposal if it made one.
+    pub fn note(&mut self, proposal: Option<RoleProposal>) {
         self.asked += 1;
         self.proposals.extend(proposal);
-    }
-
-    /// The proposals for this pivot.
-    pub fn at(&self, turns: u32) -> &[RoleProposal] {
-        if self.turns == turns { &self.proposals } else { &[] }
     }
 }
 
@@ -209,13 +203,15 @@ mod tests {
     fn each_role_is_asked_once_for_each_pivot() {
         let mut explored = Explored::default();
         let proposal = |role| Some(RoleProposal { role, text: "x".into() });
-        assert_eq!((explored.next_role(1, 0), explored.next_role(1, 2)), (None, Some(Role::Investigate)));
-        explored.note(1, proposal(Role::Investigate));
-        explored.note(1, None);
-        assert_eq!((explored.next_role(1, 2), explored.next_role(1, 3)), (None, Some(Role::Analogy)));
-        assert_eq!((explored.at(1).len(), explored.at(2).len()), (1, 0));
-        assert_eq!(explored.next_role(2, 2), Some(Role::Investigate), "the next pivot begins anew");
-        explored.note(2, proposal(Role::Investigate));
-        assert_eq!((explored.asked, explored.at(2).len(), explored.at(1).len()), (1, 1, 0));
+        assert_eq!(explored.next_role(2), None, "no pivot yet");
+        explored.begin(1, 2);
+        assert_eq!((explored.next_role(0), explored.next_role(2)), (None, Some(Role::Investigate)));
+        explored.note(proposal(Role::Investigate));
+        explored.begin(2, 2);
+        assert_eq!(explored.next_role(2), Some(Role::Refute), "a pivot meanwhile asks nobody twice");
+        explored.note(None);
+        assert_eq!((explored.next_role(2), explored.next_role(3)), (None, Some(Role::Analogy)));
+        explored.begin(3, 2);
+        assert_eq!((explored.next_role(2), explored.proposals.len()), (Some(Role::Investigate), 0), "begun anew");
     }
 }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use strum::{Display, EnumMessage, EnumString, VariantArray};
 
+use super::ALL;
 use super::setting::take;
-use super::settings::ALL;
 use super::{Asked, ExperimentId, GpuChoice, Heading, bytes_text, count_of, duration_text, shell_word};
 
 /// The default of `--lost-after`: five minutes, after which Slurm forgets an ended job (`MinJobAge`) unless it is

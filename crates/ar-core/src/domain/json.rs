@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -56,8 +56,7 @@ impl<W: Write> Write for Escaped<W> {
 }
 
 /// A JSON object kept as text, which takes a fraction of the memory, and parsed when a field is requested.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone)]
 pub struct Unparsed(Box<RawValue>);
 
 impl Unparsed {
@@ -84,6 +83,13 @@ impl Unparsed {
 impl PartialEq for Unparsed {
     fn eq(&self, other: &Self) -> bool {
         self.value() == other.value()
+    }
+}
+
+impl<'de> Deserialize<'de> for Unparsed {
+    /// Reads any value: a group of fields that is flattened has no text to keep.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Unparsed, D::Error> {
+        Unparsed::of(&Value::deserialize(from)?).map_err(D::Error::custom)
     }
 }
 

@@ -147,8 +147,10 @@ pub enum Notice {
     VerifyingRun { id: ExperimentId, seed: u64, value: String },
     #[error("{} with seed {seed} gave no number ({why}), so the night ends without more runs to verify it", experiment_name(*id))]
     VerifyingFailed { id: ExperimentId, seed: u64, why: String },
-    #[error("a keep takes up to {runs} runs{}, because fresh runs decide; with `--decide once`, one run decides", span(*.seconds))]
-    KeepCosts { runs: u32, seconds: f64 },
+    #[error("{}; with `--decide once`, one run decides", keep_costs(*.first, *.later, *.run))]
+    KeepCosts { first: u32, later: u32, run: f64 },
+    #[error("the baseline's value is now {value}, the mean of {runs} runs")]
+    BaselineValue { value: String, runs: u32 },
     #[error("the baseline's run with seed {seed} gave no value ({why}), so that seed is left out")]
     BaselineFailed { seed: u64, why: String },
     #[error(
@@ -274,6 +276,9 @@ impl fmt::Display for RowChanges {
         if self.foreign > 0 {
             what.push(format!("{}, left in place", count_of(self.foreign, "foreign row")));
         }
+        if what.is_empty() {
+            what.push("a link in its place, removed".to_owned());
+        }
         f.write_str(&what.join(", "))
     }
 }
@@ -320,6 +325,16 @@ pub fn list(paths: &[PathBuf]) -> String {
 /// About how long something takes; nothing for what takes no time worth telling.
 fn span(seconds: f64) -> String {
     if seconds < 1.0 { String::new() } else { format!(", about {}", span_text(seconds)) }
+}
+
+/// The most runs of the first keep and of each later one; a run takes so many seconds.
+fn keep_costs(first: u32, later: u32, run: f64) -> String {
+    let each = if run < 1.0 { String::new() } else { format!(" at {} each", span_text(run)) };
+    let (what, rest) = match first > later {
+        true => ("the first keep", format!("; later ones take up to {later}")),
+        false => ("a keep", String::new()),
+    };
+    format!("{what} takes up to {first} runs{}{each}, because fresh runs decide{rest}", span(f64::from(first) * run))
 }
 
 /// A few names, and how many more there are.

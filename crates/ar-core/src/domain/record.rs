@@ -1,8 +1,7 @@
 //! The record of an experiment, as stored in its tag object.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -10,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Artifact, ArtifactsRun, Concurrency, Control, Direction, Environment, ExperimentId, Failure, GpuOther, GuardRun,
-    IdeaKind, Imported, Layout, MetricSpec, Metrics, NewIdea, Number, Outcome, PartOf, Review, RunRole, Tag, Tokens,
-    Unit, Unparsed, Usage, Version, WallKind,
+    Artifact, ArtifactsRun, Concurrency, Conditions, Direction, ExperimentId, Failure, IdeaKind, MetricSpec, Metrics,
+    NewIdea, Number, Outcome, PartOf, Proof, Provenance, RecordedChange, RunRole, Tag, Tokens, Unit, Usage, Version,
+    WallKind,
 };
 
 /// The version of records that this program writes.
@@ -108,7 +107,7 @@ impl MetricValue {
 }
 
 /// One execution of the measuring command.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The command line passed to `sh -c`.
     pub command: String,
@@ -304,73 +303,18 @@ pub struct Record {
     /// The executions of the measuring command in order, starting with those of earlier versions; empty if it never
     /// ran.
     pub runs: Vec<Run>,
-    /// The wall during its runs; none if one of them had none. Absent without a run and in records of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sandbox: Option<WallKind>,
-    /// The run of the experiment to beat that controlled its gain; absent where none did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub control: Option<Control>,
-    /// The results of the guards in order; empty if none ran.
-    #[serde(default)]
-    pub guards: Vec<GuardRun>,
-    /// The independent review of a number that would be kept; absent in a session without a reviewer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub review: Option<Review>,
-    /// The files that its run left and `ar` saved; only of one that was kept.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub artifacts: Vec<Artifact>,
-    /// The run that left them; absent without artifacts and in records of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub artifacts_run: Option<ArtifactsRun>,
-    /// The earlier versions of the change, in order. Their runs come first in `runs`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub versions: Vec<Version>,
-    /// The size of the change.
-    pub diff: DiffStat,
-    /// The identity of the change; absent for the baseline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fingerprint: Option<Fingerprint>,
-    /// The environment in which it ran.
-    #[serde(with = "super::execution::shared")]
-    pub environment: Arc<Environment>,
-    /// When the attempt began.
-    #[serde(with = "crate::domain::millis")]
-    pub started: Timestamp,
-    /// When it was decided.
-    #[serde(with = "crate::domain::millis")]
-    pub finished: Timestamp,
-    /// The agent's call; absent for the baseline and for `ar try`.
-    pub agent: Option<AgentCall>,
-    /// The foreign row from which it was imported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub imported: Option<Imported>,
-    /// The rest of the agent's proposal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proposal: Option<Unparsed>,
-    /// The reason that `ar` ignored the proposal, or a part of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proposal_error: Option<String>,
-    /// The files that changed during its run.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changed_while_running: Vec<String>,
-    /// Other processes on the GPUs of its last run. It has no number because of them; only the baseline keeps its own.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gpu_others: Vec<GpuOther>,
-    /// Leftovers of earlier runs or the user, without which its runs were repeated.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub carried: BTreeSet<String>,
-    /// The ignored files that changed during the agent's call.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub ignored_changed: BTreeSet<String>,
-    /// The ignored files that the command names, by path, with stamps that change whenever a file is written.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub ignored_inputs: BTreeMap<String, String>,
-    /// The slots of the session, where they are not those of the records before. A journal that is lost is rebuilt with them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub layout: Option<Layout>,
-    /// The times of the session until it was decided that no record has.
-    #[serde(default, skip_serializing_if = "Waits::are_none")]
-    pub waits: Waits,
+    /// The evidence for its number.
+    #[serde(flatten)]
+    pub proof: Proof,
+    /// Its change.
+    #[serde(flatten)]
+    pub change: RecordedChange,
+    /// How it came about.
+    #[serde(flatten)]
+    pub origin: Provenance,
+    /// The conditions of its runs.
+    #[serde(flatten)]
+    pub conditions: Conditions,
     /// Its relation to other experiments open at the same time.
     #[serde(flatten)]
     pub beside: Concurrency,
@@ -391,8 +335,8 @@ impl Record {
 
     /// Gives it the artifacts that a run left, if it left any, in place of its own.
     pub fn give_artifacts(&mut self, artifacts: Vec<Artifact>, run: Option<ArtifactsRun>) {
-        self.artifacts_run = run.filter(|_| !artifacts.is_empty());
-        self.artifacts = artifacts;
+        self.proof.artifacts_run = run.filter(|_| !artifacts.is_empty());
+        self.proof.artifacts = artifacts;
     }
 
     /// The record's place in the order of recording, from 0 and without gaps. In a record of an earlier version it is the
@@ -404,7 +348,7 @@ impl Record {
     /// The number of its runs during which another process was on the GPU.
     pub fn tainted_runs(&self) -> u32 {
         let repeated: u32 = self.runs.iter().map(|run| run.tainted).sum();
-        repeated + u32::from(!self.gpu_others.is_empty())
+        repeated + u32::from(!self.conditions.gpu_others.is_empty())
     }
 
     /// The findings in the agent's proposal.
@@ -414,7 +358,7 @@ impl Record {
 
     /// The lesson for later sessions in the agent's proposal.
     pub fn lesson(&self) -> Option<String> {
-        self.proposal.as_ref()?.field("lesson")
+        self.origin.proposal.as_ref()?.field("lesson")
     }
 
     /// The ideas for later experiments in the agent's proposal.
@@ -424,33 +368,34 @@ impl Record {
 
     /// The number of the idea or the source that the change uses, by the agent's proposal.
     pub fn used(&self, kind: IdeaKind) -> Option<u32> {
-        self.proposal.as_ref()?.field(kind.used_field())
+        self.origin.proposal.as_ref()?.field(kind.used_field())
     }
 
     /// The hypothesis in the agent's proposal.
     pub fn hypothesis(&self) -> Option<String> {
-        self.proposal.as_ref()?.field("hypothesis")
+        self.origin.proposal.as_ref()?.field("hypothesis")
     }
 
     /// The expected value in the agent's proposal, as it was written.
     pub fn expected(&self) -> Option<String> {
-        self.proposal.as_ref()?.field("expected")
+        self.origin.proposal.as_ref()?.field("expected")
     }
 
     /// The text of the idea or the source that the agent was offered.
     pub fn offered(&self, kind: IdeaKind) -> Option<String> {
-        self.proposal.as_ref()?.field(kind.offered_field())
+        self.origin.proposal.as_ref()?.field(kind.offered_field())
     }
 
     /// The verdict: the outcome, or `None` if the imported row has none.
     pub fn verdict(&self) -> Option<Outcome> {
-        let is_said = self.imported.as_ref().is_none_or(|row| !matches!(row.status.as_str(), "baseline" | "other"));
+        let is_said =
+            self.origin.imported.as_ref().is_none_or(|row| !matches!(row.status.as_str(), "baseline" | "other"));
         is_said.then_some(self.outcome)
     }
 
     /// The valid items of a list in the proposal.
     fn said<T: DeserializeOwned>(&self, list: &str) -> Vec<T> {
-        let items: Option<Vec<Value>> = self.proposal.as_ref().and_then(|proposal| proposal.field(list));
+        let items: Option<Vec<Value>> = self.origin.proposal.as_ref().and_then(|proposal| proposal.field(list));
         items.into_iter().flatten().filter_map(|item| serde_json::from_value(item).ok()).collect()
     }
 
@@ -459,9 +404,9 @@ impl Record {
         let before = self.runs.len();
         self.runs.extend(runs);
         if before == 0 {
-            self.sandbox = sandbox.filter(|_| !self.runs.is_empty());
+            self.proof.sandbox = sandbox.filter(|_| !self.runs.is_empty());
         } else if self.runs.len() > before {
-            self.sandbox = WallKind::of_both(self.sandbox, sandbox);
+            self.proof.sandbox = WallKind::of_both(self.proof.sandbox, sandbox);
         }
     }
 
@@ -533,7 +478,7 @@ impl Version {
             failure: record.failure.clone(),
             reason: record.reason.clone(),
             value: record.metric.value,
-            guards: record.guards.clone(),
+            guards: record.proof.guards.clone(),
         }
     }
 }
@@ -543,6 +488,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::{Environment, GpuOther};
 
     /// A record without a run, with this wall.
     fn record(sandbox: Option<&str>) -> Record {
@@ -566,14 +512,41 @@ mod tests {
     }
 
     #[test]
+    fn a_record_is_written_as_it_was_read() {
+        let text = concat!(
+            r#"{"version":1,"id":7,"sequence":6,"tag":"t","commit":"c","base":"b","description":"d","direction":"lr","#,
+            r#""outcome":"keep","failure":null,"reason":"r","unmet_limits":["u"],"outside_cause":"o","#,
+            r#""metric":{"name":"loss","direction":"lower","value":0.5,"raw":"0.50"},"metrics":{"loss":0.5},"#,
+            r#""digits":{"loss":"0.50"},"units":{"loss":"s"},"memory_gb":1.5,"runs":[],"sandbox":"none","#,
+            r#""control":{"experiment":3,"recorded":0.6,"name":"loss","direction":"lower","value":0.5,"raw":"0.5","#,
+            r#""moved":false},"guards":[],"review":{"verdict":"earned","why":"w","seconds":2.0},"#,
+            r#""artifacts":[{"path":"m","bytes":3}],"artifacts_run":{"role":"screen"},"#,
+            r#""versions":[{"commit":"v","saved":"s","failure":null,"reason":"r","value":null,"guards":[]}],"#,
+            r#""diff":{"files":1,"added":2,"deleted":3},"fingerprint":{"tree":"t","patch":"p"},"#,
+            r#""environment":ENVIRONMENT,"started":"2026-11-20T22:00:00.000Z","finished":"2026-11-20T22:00:01.500Z","#,
+            r#""agent":{"command":"a","seconds":1.0},"imported":{"file":"f","line":2,"status":"keep","#,
+            r#""commit_text":null,"commit_known":true},"proposal":{"lesson":"l"},"proposal_error":"e","#,
+            r#""changed_while_running":["f"],"gpu_others":[{"gpu":0,"uuid":"u","pid":7}],"carried":["c"],"#,
+            r#""ignored_changed":["i"],"ignored_inputs":{"i":"s"},"ignores_seeds":true,"#,
+            r#""layout":{"slots":2,"ahead":1},"#,
+            r#""waits":{"idle_calls":1.0,"outages":0.0,"nobody":0.0,"limit_met":0.0},"slot":1,"neighbours":[6],"#,
+            r#""later":[{"than":"this"}]}"#,
+        );
+        let text = text.replace("ENVIRONMENT", &serde_json::to_string(&Environment::default()).unwrap());
+        let read: Record = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        assert_eq!(read.unknown_fields.keys().collect::<Vec<_>>(), ["later"]);
+    }
+
+    #[test]
     fn a_record_names_its_wall_where_that_is_known() {
         for (wall, word) in [(WallKind::Bwrap, "bwrap"), (WallKind::None, "none")] {
             let walled = record(Some(word));
-            assert_eq!(walled.sandbox, Some(wall));
+            assert_eq!(walled.proof.sandbox, Some(wall));
             assert_eq!(json!(walled)["sandbox"], word);
         }
         let former = record(None);
-        assert_eq!(former.sandbox, None);
+        assert_eq!(former.proof.sandbox, None);
         assert_eq!(json!(former).get("sandbox"), None);
     }
 
@@ -588,7 +561,7 @@ mod tests {
             let ran = record.clone();
             record.add_runs([], none);
             assert_eq!(record, ran, "without a run, nothing was measured");
-            record.sandbox
+            record.proof.sandbox
         };
         for (walls, expected) in [
             (&[][..], None),
@@ -643,7 +616,8 @@ mod tests {
         let runs = vec![Run { tainted: 1, ..run() }, run(), Run { tainted: 2, ..run() }];
         let kept = Record { runs, ..record(None) };
         assert_eq!((kept.tainted_runs(), record(None).tainted_runs()), (3, 0));
-        let given_up = Record { gpu_others: vec![other], ..kept };
+        let mut given_up = kept;
+        given_up.conditions.gpu_others.push(other);
         assert_eq!(given_up.tainted_runs(), 4);
     }
 }

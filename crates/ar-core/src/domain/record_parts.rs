@@ -1,16 +1,109 @@
-//! Parts of a record: runs and their roles, controls, guards, artifacts, other experiments at the same time, the origin
+//! Parts of a record: its groups of fields, runs and their roles, controls, guards, artifacts, other experiments at the same time, the origin
 //! of an import, and what fresh runs say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    CommitId, ExperimentId, FORMAT_VERSION, Failure, MetricValue, Metrics, Number, Record, Run, Tag, Unit, WallKind,
-    count_of, ended_text, experiment_name, two_digits,
+    AgentCall, CommitId, DiffStat, Environment, ExperimentId, FORMAT_VERSION, Failure, Fingerprint, GpuOther, Layout,
+    MetricValue, Metrics, Number, Record, Review, Run, Tag, Unit, Unparsed, Waits, WallKind, count_of, ended_text,
+    experiment_name, two_digits,
 };
+
+/// The evidence for an experiment's number beside its runs: their wall, control, guards, review, and the files that they left.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// The wall during its runs; none if one of them had none. Absent without a run and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<WallKind>,
+    /// The run of the experiment to beat that controlled its gain; absent where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
+    /// The results of the guards in order; empty if none ran.
+    #[serde(default)]
+    pub guards: Vec<GuardRun>,
+    /// The independent review of a number that would be kept; absent in a session without a reviewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<Review>,
+    /// The files that its run left and `ar` saved; only of one that was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
+    /// The run that left them; absent without artifacts and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifacts_run: Option<ArtifactsRun>,
+}
+
+/// The change of an experiment: its earlier versions, its size and its identity.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecordedChange {
+    /// The earlier versions of the change, in order. Their runs come first in `runs`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<Version>,
+    /// The size of the change.
+    pub diff: DiffStat,
+    /// The identity of the change; absent for the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<Fingerprint>,
+}
+
+/// How an experiment came about: where, when, and by whom or out of which row.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The environment in which it ran.
+    #[serde(with = "super::execution::shared")]
+    pub environment: Arc<Environment>,
+    /// When the attempt began.
+    #[serde(with = "crate::domain::millis")]
+    pub started: Timestamp,
+    /// When it was decided.
+    #[serde(with = "crate::domain::millis")]
+    pub finished: Timestamp,
+    /// The agent's call; absent for the baseline and for `ar try`.
+    pub agent: Option<AgentCall>,
+    /// The foreign row from which it was imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
+    /// The rest of the agent's proposal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<Unparsed>,
+    /// The reason that `ar` ignored the proposal, or a part of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal_error: Option<String>,
+}
+
+/// The conditions of an experiment's runs that may have affected its number, and the state of its session.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// The files that changed during its run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_while_running: Vec<String>,
+    /// Other processes on the GPUs of its last run. It has no number because of them; only the baseline keeps its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_others: Vec<GpuOther>,
+    /// Leftovers of earlier runs or the user, without which its runs were repeated.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub carried: BTreeSet<String>,
+    /// The ignored files that changed during the agent's call.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub ignored_changed: BTreeSet<String>,
+    /// The ignored files that the command names, by path, with stamps that change whenever a file is written.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ignored_inputs: BTreeMap<String, String>,
+    /// True of a baseline whose script takes no seed: neither the command nor a tracked file names it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignores_seeds: bool,
+    /// The slots of the session, where they are not those of the records before. A journal that is lost is rebuilt with them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
+    /// The times of the session until it was decided that no record has.
+    #[serde(default, skip_serializing_if = "Waits::are_none")]
+    pub waits: Waits,
+}
 
 /// A rerun of the experiment to beat, in the same tree, before a change that had beaten it was kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,6 +179,24 @@ pub struct Concurrency {
     /// The kept experiments whose changes its tree, put on top, removes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaces: Vec<ExperimentId>,
+    /// The discard that it measures again; in the record of a discard that conflicts with the incumbent, itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_look: Option<SecondLook>,
+}
+
+/// A second look at a discard: fresh runs of its change against the incumbent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SecondLook {
+    /// The discard.
+    pub of: ExperimentId,
+    /// The number of discards and crashes since the last keep at which it became due.
+    pub stall: u32,
+    /// By how much the discard was better than the experiment that it was made on; negative if it was worse.
+    pub score: f64,
+    /// The incumbent at that time.
+    pub incumbent: ExperimentId,
+    /// The seed of its first run: one more than the largest of the discard's runs.
+    pub seed: u64,
 }
 
 /// A tree with an experiment's change that was measured, or was to be, on another base than that of its record.
@@ -115,6 +226,16 @@ impl Record {
     /// experiment that has one of its own, or none at all.
     pub fn number_of(&self) -> Option<ExperimentId> {
         self.beside.train.as_ref().map(|train| train.last).filter(|last| *last != self.id)
+    }
+
+    /// Returns whether the user made its change, or an agent that drives by itself.
+    pub fn is_by_hand(&self) -> bool {
+        self.origin.agent.is_none() && !self.id.is_baseline() && !self.is_second_look()
+    }
+
+    /// Returns whether it measured a discard again.
+    pub fn is_second_look(&self) -> bool {
+        self.beside.second_look.as_ref().is_some_and(|look| look.of != self.id)
     }
 }
 
@@ -343,19 +464,18 @@ impl VerifiedPair {
     /// Says how far apart the two are, with so many decimals.
     pub fn sentence(&self, decimals: usize) -> String {
         let VerifiedPair { a, b, difference, low, high, level, .. } = self;
-        let (decimals, way) = (decimals.clamp(1, 12), if *difference < 0.0 { "worse" } else { "better" });
-        let sure = match () {
-            () if low == high => "each gave one value in all its runs, which says nothing about the noise",
-            () if *low > 0.0 || *high < 0.0 => "more than chance explains",
-            () => "that may be chance",
+        let (a, b, decimals, level) = (a.text(), b.text(), decimals.clamp(1, 12), (level * 100.0).round());
+        let step = match () {
+            () if *low > 0.0 => format!("{b} is better than {a} by {difference:.decimals$}"),
+            () if *high < 0.0 => format!("{b} is worse than {a} by {:.decimals$}", difference.abs()),
+            () => format!("{b} is neither better nor worse than {a} for certain: {difference:+.decimals$}"),
         };
-        format!(
-            "{} is {way} than {} by {:.decimals$} ({}% interval {low:+.decimals$} to {high:+.decimals$}, positive is better): {sure}",
-            b.text(),
-            a.text(),
-            difference.abs(),
-            (level * 100.0).round(),
-        )
+        let sure = match () {
+            () if low == high => ": each gave one value in all its runs, which says nothing about the noise",
+            () if *low > 0.0 || *high < 0.0 => ": more than chance explains",
+            () => "",
+        };
+        format!("{step} ({level}% interval {low:+.decimals$} to {high:+.decimals$}, positive is better){sure}")
     }
 
     /// The number of seeds that both have.
@@ -503,6 +623,26 @@ mod tests {
         assert_eq!((&json["a"], &json["b"]), (&0.into(), &7.into()));
         let tag: Tag = "nov20".parse().unwrap();
         assert_eq!(serde_json::to_value(VerifiedId::new(Some(&tag), 7.into())).unwrap(), "nov20:7");
+    }
+
+    #[test]
+    fn only_a_proven_difference_is_called_better_or_worse() {
+        let pair = VerifiedPair {
+            level: 0.95,
+            ..VerifiedPair::new(VerifiedId::new(None, 0.into()), VerifiedId::new(None, 7.into()))
+        };
+        let said = |difference, low, high| VerifiedPair { difference, low, high, ..pair.clone() }.sentence(2);
+        let interval = |low, high| format!("(95% interval {low} to {high}, positive is better)");
+        assert_eq!(
+            said(0.5, 0.25, 0.75),
+            format!(
+                "experiment 7 is better than the baseline by 0.50 {}: more than chance explains",
+                interval("+0.25", "+0.75")
+            )
+        );
+        let open = "experiment 7 is neither better nor worse than the baseline for certain";
+        assert_eq!(said(0.5, -0.25, 1.25), format!("{open}: +0.50 {}", interval("-0.25", "+1.25")));
+        assert!(said(0.0, 0.0, 0.0).starts_with(&format!("{open}: +0.00 ")), "{}", said(0.0, 0.0, 0.0));
     }
 
     #[test]

@@ -12,13 +12,13 @@ use jiff::civil::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::contract::{is_default, or_default, setting, table};
 use super::setting::{Form, Heading, Kind, Setting, line, set, stored, take, texts};
 use super::setting_values::{command_line, non_negative, not_zero, up_to_three};
 use super::{
     Cadence, Carry, CommitId, Composite, Decide, Direction, Draw, EngineCommands, Escalate, ExecutorName, Follows,
     GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule, Tag,
-    Target, VerifyFor, count_of, duration_text, money_text, time_of_day_text, tokens_text,
+    Target, VerifyFor, count_of, duration_text, is_default, money_text, or_default, setting, table, time_of_day_text,
+    tokens_text,
 };
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
@@ -247,6 +247,13 @@ terms {
         example: "20",
     } |&every| format!("checked   the best one again after every {} without a keep", count_of(every, "experiment"));
 
+    #[serde(default = "default::second_look")]
+    "second-look" "N" in Keeping for second_look: u32 as u32 = 15, {
+        help: "Unless --decide is once, measure the closest discard again after every N discards and crashes \
+               without a keep; 0 for never [default: 15]",
+        example: "15",
+    };
+
     "verify-for" "TIME" in Keeping for verify_for: VerifyFor as Option<VerifyFor>, default {
         help: "Time at the end of a night in which fresh runs verify its best experiment: 1h, or 10% of the night",
         example: "\"10%\"",
@@ -283,6 +290,10 @@ terms {
         example: "[\"eval/**\"]", fixed: Some("list of protected files"),
     };
 
+    "allow-import-changes" "" in Changes for allow_import_changes: bool as bool, default {
+        help: "Allow changes of Python files that drop an import from a protected file",
+    };
+
     "max-files" "N" in Changes for max_files: u32 as Option<u32>, default {
         help: "Largest number of files that an experiment may change",
         example: "5", check: not_zero,
@@ -290,7 +301,7 @@ terms {
 
     "max-file-lines" "N" in Changes for max_file_lines: u32 as Option<u32>, default {
         help: "Largest number of lines that an experiment may add and delete in one file",
-        example: "200", check: not_zero,
+        example: "300", check: not_zero,
     };
 
     "allow-repeats" "" in Changes for allow_repeats: bool as bool, default {
@@ -373,9 +384,10 @@ terms {
     } |_| "search    outside the repository, at the second pivot in a row".to_owned();
 
     "search" "COMMAND" in Agent for search: Vec<String> as Vec<String>, default {
-        help: "Command that searches for ideas at the second pivot in a row: JSON with question, directive, metric, \
-               direction, best and tried on standard input, text or lines {\"text\", \"url\", \"score\"} on standard \
-               output; runs outside the working tree, $AR_ROOT; repeatable",
+        help: "Command that searches for ideas at the second pivot in a row, in research before each experiment: JSON \
+               with question, directive, metric, direction, best and tried on standard input, text or lines {\"text\", \
+               \"url\", \"score\"} on standard output; runs outside the working tree, $AR_ROOT; repeatable. `ar init \
+               --research --search engines` writes a script over sixteen web engines",
         example: "[\"sh ~/search.sh\"]", check: command_line,
         lines: |it| it.search.iter().map(|command| format!("search    {command}")).collect(),
     };

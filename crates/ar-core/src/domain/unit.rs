@@ -54,7 +54,7 @@ const PER: &str = "s sec second min minute h hr hour op ops it iter iteration st
                    call image img batch item frame run px";
 
 /// Scales, as powers of ten. `B` is a billion, unless bytes are expected.
-pub(super) const SCALES: [(char, i32); 6] = [('k', 3), ('K', 3), ('M', 6), ('G', 9), ('B', 9), ('T', 12)];
+pub const SCALES: [(char, i32); 6] = [('k', 3), ('K', 3), ('M', 6), ('G', 9), ('B', 9), ('T', 12)];
 
 /// Units that the last word of a name rarely means: `loss_min`, `params_m`.
 const NOT_IN_NAMES: &str = "m min d B";
@@ -282,52 +282,73 @@ fn spaced(text: &str) -> (usize, usize) {
     if is_name { (0, 0) } else { (at, length) }
 }
 
-/// The seconds at the start of `text` in several parts, and how many bytes they take: `1m 2.5s`, `1h2m`, `00:01:05`.
+/// The seconds at the start of `text` in several parts, and how many bytes they take: `1m 2.5s`, `1h2m`, `2 hours, 5 minutes`,
+/// `00:01:05`, `1 day, 2:03:04`.
 ///
-/// From 10 to 23 hours, `12:30:00` reads as a time of day and is none.
+/// From 10 to 23 hours, `12:30:00` reads as a time of day and is none, except behind days.
 pub fn duration(text: &str) -> Option<(f64, usize)> {
-    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let decimal = |text: &str| {
-        let whole = digits(text);
-        let fraction = text[whole..].strip_prefix('.').map_or(0, digits);
-        if whole > 0 && fraction > 0 { whole + 1 + fraction } else { whole }
-    };
-    let value = |text: &str| text.parse::<f64>().ok();
-    let hours = digits(text);
-    if hours > 0
-        && text[hours..].starts_with(':')
-        && digits(&text[hours + 1..]) == 2
-        && text[hours + 3..].starts_with(':')
-        && digits(&text[hours + 4..]) == 2
-    {
-        let end = hours + 4 + decimal(&text[hours + 4..]);
-        let parts = [value(&text[..hours])?, value(&text[hours + 1..hours + 3])?, value(&text[hours + 4..end])?];
-        let [hour, minute, second] = parts;
-        let is_span = !(10.0..24.0).contains(&hour) && minute < 60.0 && second < 60.0;
-        return is_span.then_some((hour * 3600.0 + minute * 60.0 + second, end));
+    if let Some((seconds, length)) = clock(text) {
+        return (!(10.0..24.0).contains(&(seconds / 3600.0).floor())).then_some((seconds, length));
     }
     let (mut at, mut parts, mut total, mut last) = (0, 0, 0.0, f64::INFINITY);
     loop {
         let rest = &text[at..];
-        let start = usize::from(parts > 0 && rest.starts_with(' '));
-        let number = start + decimal(&rest[start..]);
+        let separator = [", and ", ", ", " and ", " "].into_iter().find(|separator| rest.starts_with(separator));
+        let separator = separator.filter(|_| parts > 0).unwrap_or_default();
+        let start = separator.len();
+        if last == DAY
+            && let Some((seconds, length)) = clock(&rest[start..])
+        {
+            return Some((total + seconds, at + start + length));
+        }
+        let number = start + decimal_length(&rest[start..]);
         let blank = usize::from(rest[number..].starts_with(' '));
         let word = word_length(&rest[number + blank..]);
-        let factor = match unit(&rest[number + blank..number + blank + word]) {
+        let word = &rest[number + blank..number + blank + word];
+        let factor = match unit(word) {
             Some((Time, times, over)) if number > start => times as f64 / over as f64,
             _ => break,
         };
-        if factor >= last {
+        let end = number + blank + word.len();
+        // `12 s, 35 ms a step` is two times, `1 hour, 5 minutes` is one.
+        let is_apart = separator.len() > 1 && (word.len() < 3 || rest[end..].starts_with(" per "));
+        if factor >= last || is_apart {
             break;
         }
-        let part = value(&rest[start..number])?;
+        let part: f64 = rest[start..number].parse().ok()?;
         total += if factor < 1.0 { part / factor.recip().round() } else { part * factor };
-        (at, parts, last) = (at + number + blank + word, parts + 1, factor);
+        (at, parts, last) = (at + end, parts + 1, factor);
         if rest[start..number].contains('.') {
             break;
         }
     }
     (parts > 1).then_some((total, at))
+}
+
+/// The seconds of a day.
+const DAY: f64 = 86_400.0;
+
+/// The seconds of `0:01:05.5` at the start of `text`, and its length.
+fn clock(text: &str) -> Option<(f64, usize)> {
+    let (hours, rest) = text.split_once(':')?;
+    let (minutes, rest) = rest.split_once(':')?;
+    let seconds = &rest[..decimal_length(rest)];
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_pair = |text: &str| text.len() == 2 && is_digits(text);
+    if !(is_digits(hours) && is_pair(minutes) && is_pair(seconds.split('.').next()?)) {
+        return None;
+    }
+    let [hour, minute, second]: [f64; 3] = [hours.parse().ok()?, minutes.parse().ok()?, seconds.parse().ok()?];
+    let length = text.len() - rest.len() + seconds.len();
+    (minute < 60.0 && second < 60.0).then_some((hour * 3600.0 + minute * 60.0 + second, length))
+}
+
+/// The length of digits, and of a decimal point with digits behind it.
+fn decimal_length(text: &str) -> usize {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let whole = digits(text);
+    let fraction = text[whole..].strip_prefix('.').map_or(0, digits);
+    if whole > 0 && fraction > 0 { whole + 1 + fraction } else { whole }
 }
 
 #[cfg(test)]
@@ -445,6 +466,13 @@ mod tests {
         for (text, expected) in [
             ("1m 2.5s", Some((62.5, 7))),
             ("1h 2m", Some((3720.0, 5))),
+            ("2 hours, 5 minutes left", Some((7500.0, 18))),
+            ("1 hour, 5 minutes, and 3 seconds", Some((3903.0, 32))),
+            ("1 hour and 5 minutes", Some((3900.0, 20))),
+            ("1 day, 2:03:04", Some((93_784.0, 14))),
+            ("2 days, 12:00:03.5", Some((216_003.5, 18))),
+            ("12 s, 35 ms a step", None),
+            ("5 minutes, 30 seconds per epoch", None),
             ("1h2m3s", Some((3723.0, 6))),
             ("1m7.5s", Some((67.5, 6))),
             ("1 m 2.5 s", Some((62.5, 9))),

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::OpenRun;
 use super::act::Act;
 use crate::domain::{
     AgentCall, CommitId, Concurrency, ExperimentId, Failure, Fingerprint, Outcome, Phase, Record, RunRole, Version,
@@ -133,12 +134,34 @@ impl AttemptHead {
         }
     }
 
-    /// The role of the first run of its change.
-    pub fn first_role(&self) -> RunRole {
-        match self.origin {
-            Origin::Trial { .. } => RunRole::Trial,
-            Origin::Loop | Origin::Person { .. } if self.id.is_baseline() => RunRole::Baseline,
-            Origin::Loop | Origin::Person { .. } => RunRole::Screen,
+    /// Returns whether it measures a discard again.
+    pub fn is_second_look(&self) -> bool {
+        self.beside.second_look.is_some()
+    }
+
+    /// Returns whether nothing selects its change before its first run, so that this run counts with those that follow.
+    pub fn first_run_counts(&self) -> bool {
+        self.trial().is_some() || self.is_second_look()
+    }
+
+    /// The first run of its change, ready to start.
+    pub fn first_run(&self) -> OpenRun {
+        match (&self.origin, &self.beside.second_look) {
+            (Origin::Trial { .. }, _) => OpenRun::new(RunRole::Trial, 1),
+            (_, Some(look)) => OpenRun { seed: Some(look.seed), ..OpenRun::new(RunRole::Confirm, 0) },
+            _ if self.id.is_baseline() => OpenRun::new(RunRole::Baseline, 1),
+            _ => OpenRun::new(RunRole::Screen, 1),
+        }
+    }
+
+    /// The fresh run of its change of this number, from 1, which follows the first one.
+    pub fn fresh_run(&self, number: u32) -> OpenRun {
+        match (&self.origin, &self.beside.second_look) {
+            (Origin::Trial { .. }, _) => OpenRun::new(RunRole::Trial, number + 1),
+            (_, look) => {
+                let run = OpenRun::new(RunRole::Confirm, number);
+                OpenRun { seed: look.as_ref().map_or(run.seed, |look| Some(look.seed + u64::from(number))), ..run }
+            }
         }
     }
 }

@@ -29,7 +29,10 @@ impl AttemptEntry {
         if let Some(open) = open.filter(|_| matches!(self.attempt, Attempt::Confirm(_))) {
             return open.clone();
         }
-        let ready = OpenRun::new(self.role(), 1);
+        let ready = match &self.attempt {
+            Attempt::Rerun(_) => OpenRun::new(RunRole::Check, 1),
+            attempt => attempt.head().first_run(),
+        };
         self.started(&ready).cloned().unwrap_or(ready)
     }
 
@@ -50,16 +53,10 @@ impl AttemptEntry {
         runs.into_iter().filter_map(|run| run.result.as_deref().cloned()).collect()
     }
 
-    /// The number of fresh runs that it has: a trial's first run counts among them.
+    /// The number of fresh runs that it has: the first run of a trial or of a second look counts among them.
     pub fn fresh_runs(&self) -> u32 {
-        u32::try_from(self.results().len()).unwrap_or(u32::MAX).saturating_add(self.attempt.trial().is_some().into())
-    }
-
-    fn role(&self) -> RunRole {
-        match &self.attempt {
-            Attempt::Rerun(_) => RunRole::Check,
-            attempt => attempt.head().first_role(),
-        }
+        let first = self.attempt.head().first_run_counts().into();
+        u32::try_from(self.results().len()).unwrap_or(u32::MAX).saturating_add(first)
     }
 }
 

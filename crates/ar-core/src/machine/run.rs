@@ -17,7 +17,7 @@ const MOST_DELETIONS: u32 = 3;
 pub struct OpenRun {
     /// Its purpose.
     pub role: RunRole,
-    /// Its number among the attempt's runs of this role, from 1.
+    /// Its number among the attempt's runs of this role, from 1; 0 for the first run of a second look.
     pub number: u32,
     /// The seed that it gets; absent in sessions of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ impl OpenRun {
     /// Returns whether it is the attempt's first run. Its files lie in the attempt's folder, those of others in folders
     /// below.
     pub fn is_first(&self) -> bool {
-        self.number == 1 && self.role.begins_attempt()
+        self.number == 0 || self.number == 1 && self.role.begins_attempt()
     }
 
     /// The paths without which it was repeated, for its record.

@@ -4,7 +4,7 @@ use std::path::{Component, Path};
 
 use globset::{GlobMatcher, GlobSet};
 
-use super::scope::{GlobError, bare, glob, globs};
+use super::{GlobError, bare, glob, globs};
 use crate::domain::{ExperimentId, SizeLimit};
 
 /// The word that stands for no artifacts where a session has some.

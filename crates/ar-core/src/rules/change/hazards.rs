@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
-use super::conventions::files_named;
+use super::files_named;
 use crate::domain::{ExperimentId, Failure, FailureClass, LOCK_FILES, Record, WordList, list, word_list};
 
 /// The first port of `torch.distributed` for a slot, which is that of slot 0: the default of PyTorch.
@@ -372,8 +372,8 @@ pub fn ignored_changes(records: &[Record]) -> Vec<(ExperimentId, Vec<String>)> {
     let mut before: BTreeMap<String, String> = BTreeMap::new();
     let mut found = Vec::new();
     for record in records {
-        let inputs = &record.ignored_inputs;
-        let mut changed = record.ignored_changed.clone();
+        let inputs = &record.conditions.ignored_inputs;
+        let mut changed = record.conditions.ignored_changed.clone();
         let is_other = |(path, stamp): &(&String, &String)| before.get(*path).is_some_and(|before| before != *stamp);
         changed.extend(inputs.iter().filter(is_other).map(|(path, _)| path.clone()));
         if !changed.is_empty() {
@@ -599,7 +599,7 @@ mod tests {
     fn a_file_counts_from_the_run_on_before_which_it_changed() {
         let run = |id: u32, stamp: &str| record(json!({"id": id, "ignored_inputs": {"data/x.bin": stamp}}));
         let mut touched = run(3, "b");
-        touched.ignored_changed.insert(".venv/x.py".into());
+        touched.conditions.ignored_changed.insert(".venv/x.py".into());
         let found = ignored_changes(&[run(0, "a"), run(1, "a"), run(2, "b"), touched, record(json!({"id": 4}))]);
         assert_eq!(found, [(2.into(), vec!["data/x.bin".to_owned()]), (3.into(), vec![".venv/x.py".to_owned()])]);
     }

@@ -1,5 +1,8 @@
 //! Which files a change may touch, its size limits, and whether it repeats an earlier one.
+//!
+//! What Python files import from protected ones.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
@@ -48,6 +51,11 @@ impl Forbidden {
     pub fn is_empty(&self) -> bool {
         self.protected.is_empty() && self.scope.is_empty()
     }
+}
+
+/// The reason to refuse a protected file.
+pub fn is_protected(path: &Path) -> String {
+    format!("{} is protected", path.display())
 }
 
 /// The reason to refuse a file that shadows a protected module.
@@ -216,8 +224,8 @@ impl FileTerms {
                     Some(format!("{} is a stored source; store another one instead", edit.path.display()))
                 }
                 None => {
-                    let is_protected = self.protects(&edit.path) || follows(edit) == Some(false);
-                    is_protected.then(|| format!("{} is protected", edit.path.display()))
+                    let is_meant = self.protects(&edit.path) || follows(edit) == Some(false);
+                    is_meant.then(|| is_protected(&edit.path))
                 }
             }
         });
@@ -340,14 +348,14 @@ pub fn measured_before<'a>(history: &'a History, change: &Fingerprint, base: &Co
     let measured = |record: &&Record| {
         // A rejected change counts as measured. Otherwise it could be repeated until some reviewer accepts it.
         let counts = |class: FailureClass| class.judges_change() || class == FailureClass::ReviewFailed;
-        let has_moved = record.control.as_ref().is_some_and(|control| control.moved);
+        let has_moved = record.proof.control.as_ref().is_some_and(|control| control.moved);
         !has_moved
             && record.outside_cause.is_none()
             && record.failure.as_ref().is_none_or(|failure| counts(failure.class))
     };
     let find = |is_same: &dyn Fn(&Record, &Fingerprint) -> bool| {
         let mut records = history.records().iter().filter(measured);
-        records.find(|record| record.fingerprint.as_ref().is_some_and(|known| is_same(record, known)))
+        records.find(|record| record.change.fingerprint.as_ref().is_some_and(|known| is_same(record, known)))
     };
     find(&|_, known| known.tree == change.tree)
         .or_else(|| find(&|record, known| known.patch == change.patch && record.base == *base))
@@ -357,6 +365,62 @@ pub fn measured_before<'a>(history: &'a History, change: &Fingerprint, base: &Co
 /// base.
 pub fn is_same_change(one: (&Fingerprint, &CommitId), other: (&Fingerprint, &CommitId)) -> bool {
     one.0.tree == other.0.tree || (one.0.patch == other.0.patch && one.1 == other.1)
+}
+
+/// The names that a Python text imports, each after its module; a module as a whole has none before it.
+fn imports(text: &str) -> BTreeSet<(String, String)> {
+    let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let mut found = BTreeSet::new();
+    while let Some(line) = lines.next() {
+        if !["from ", "import "].iter().any(|word| line.starts_with(word)) {
+            continue;
+        }
+        let mut statement = line.to_owned();
+        // Prose may begin with such a word, and have a bracket.
+        let is_open = |it: &str| it.contains(" import") && it.contains('(') && !it.contains(')');
+        while statement.ends_with('\\') || is_open(&statement) {
+            let Some(next) = lines.next() else { break };
+            statement = format!("{} {next}", statement.trim_end_matches('\\'));
+        }
+        let statement = statement.replace(['(', ')'], " ").split_whitespace().collect::<Vec<_>>().join(" ");
+        let (module, names) = match statement.strip_prefix("from ") {
+            Some(rest) => rest.split_once(" import ").unwrap_or_default(),
+            None => ("", statement.trim_start_matches("import ")),
+        };
+        let named = names.split([',', ';']).filter_map(|name| name.split_whitespace().next());
+        found.extend(named.map(|name| (module.to_owned(), name.to_owned())));
+    }
+    found
+}
+
+impl FileTerms {
+    /// The reason to refuse a Python file that no longer imports all that it imported from protected files `before`.
+    pub fn refuse_imports(&self, path: &Path, before: &str, now: &str) -> Option<String> {
+        let now = imports(now);
+        let is_dropped = |(module, name): &(String, String)| {
+            let dot = if module.is_empty() || module.ends_with('.') { "" } else { "." };
+            self.protects_module(path, module) || self.protects_module(path, &format!("{module}{dot}{name}"))
+        };
+        let is_there = |import: &(String, String)| {
+            now.contains(import) || (!import.0.is_empty() && now.contains(&(import.0.clone(), "*".to_owned())))
+        };
+        let dropped = imports(before).into_iter().filter(|import| !is_there(import)).filter(is_dropped);
+        let named = |(from, name): (String, String)| if from.is_empty() { name } else { format!("{name} from {from}") };
+        let (path, what) = (path.display(), dropped.map(named).collect::<Vec<_>>().join(", "));
+        let why = format!("{path} no longer imports {what}, which is protected (`allow-import-changes` permits it)");
+        (!what.is_empty()).then_some(why)
+    }
+
+    /// Returns whether a module is a protected file, as a file at `path` names it.
+    fn protects_module(&self, path: &Path, module: &str) -> bool {
+        let name = module.trim_start_matches('.');
+        // One that begins with dots is relative to the package.
+        let above = path.ancestors().nth((module.len() - name.len()).max(1)).unwrap_or(Path::new(""));
+        let folders = if name.len() < module.len() { vec![above] } else { vec![above, Path::new("")] };
+        let stem = name.replace('.', "/");
+        let files = [format!("{stem}.py"), format!("{stem}/__init__.py")];
+        folders.iter().any(|folder| files.iter().any(|file| self.protects(&folder.join(file))))
+    }
 }
 
 #[cfg(test)]
@@ -614,5 +678,46 @@ mod tests {
         let first = of(diff("1..2", "-1,2 +1,2", "c"));
         assert_eq!(first, of(diff("3..4", "-7,2 +9,2", "c")));
         assert_ne!(first, of(diff("1..2", "-1,2 +1,2", "index 1")));
+    }
+}
+
+#[cfg(test)]
+mod imports_tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::Contract;
+    use crate::rules::sample;
+
+    #[test]
+    fn a_file_imports_from_protected_ones_what_it_imported() {
+        let terms = |scope: &[&str]| {
+            let list = |globs: &[&str]| globs.iter().map(|glob| (*glob).to_owned()).collect();
+            FileTerms::of(&Contract { scope: list(scope), protect: list(&["src/eval"]), ..sample::contract("x") })
+                .unwrap()
+        };
+        let before = "import os, prepare as p\nfrom prepare import (\n    evaluate,  # the metric\n    TIME_BUDGET as LIMIT,\n)\n\
+                      from model import net\n    from .eval.metric import score\nfrom .eval import bleu\n";
+        let refused = |path: &str, now: &str| terms(&["train.py"]).refuse_imports(Path::new(path), before, now);
+        assert_eq!(refused("src/train.py", before), None);
+        let now = "from prepare import evaluate, \\\n    TIME_BUDGET\nimport prepare\nfrom .eval import bleu\nfrom .eval.metric import score\n";
+        assert_eq!(refused("src/train.py", now), None, "in other words");
+        let now = "# from prepare import evaluate\nimport prepare\nTIME_BUDGET = 600\nfrom .eval import bleu\n";
+        let expected = "src/train.py no longer imports score from .eval.metric, TIME_BUDGET from prepare, evaluate from prepare, \
+                        which is protected (`allow-import-changes` permits it)";
+        assert_eq!(refused("src/train.py", now).as_deref(), Some(expected));
+        let now = "from prepare import evaluate, TIME_BUDGET\n";
+        assert!(
+            refused("train.py", now).unwrap().contains("no longer imports prepare, which"),
+            "its folder has no eval"
+        );
+        assert_eq!(
+            terms(&["train.py", "prepare.py"]).refuse_imports(Path::new("train.py"), before, ""),
+            None,
+            "in the scope"
+        );
+        let now = "from Loshchilov (SGDR,\nfrom prepare import *\nimport prepare\nfrom .eval import bleu\nfrom .eval.metric import *\n";
+        assert_eq!(refused("src/train.py", now), None, "all of it");
+        assert_eq!(json!(imports("from x import(a)\nimport")), json!([["x", "a"]]));
     }
 }

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::confirm::{compare, probability_below};
-use super::repeats::{Noise, Sample, noise, verified};
+use super::{Noise, Sample, compare, noise, probability_below, verified};
 use crate::domain::{AblatedRun, AblationStep, Contribution, Direction, ExperimentId};
 
 /// A change is dropped only if the best experiment without it, and without all that was dropped before, is probably worse by
@@ -25,6 +24,8 @@ pub struct AblationTerms<'a> {
     pub first_seed: u64,
     /// The fresh runs that the session has of its experiments, one group for each.
     pub others: &'a [Vec<Sample>],
+    /// Whether the command takes the seeds of its runs.
+    pub takes_seeds: bool,
     /// Sets of changes that cannot be taken out together, by the numbers in order.
     pub stuck: &'a BTreeSet<Vec<ExperimentId>>,
 }
@@ -113,7 +114,7 @@ impl<'a> KnownRuns<'a> {
             by_tree.entry(&run.without).or_default().push(Sample { seed: run.seed, value });
         }
         let groups: Vec<Vec<Sample>> = terms.others.iter().cloned().chain(by_tree.into_values()).collect();
-        KnownRuns { terms, runs, noise: noise(&groups) }
+        KnownRuns { terms, runs, noise: noise(&groups, terms.takes_seeds) }
     }
 
     fn is_stuck(&self, without: &[ExperimentId]) -> bool {
@@ -212,8 +213,9 @@ mod tests {
         fn state(&self, keeps: u32, runs: u32, drops: bool) -> AblationState {
             let keeps: Vec<ExperimentId> = (1..=keeps).map(ExperimentId::from).collect();
             let (first_seed, direction) = (7, Direction::Higher);
-            let terms =
-                AblationTerms { direction, keeps: &keeps, runs, drops, first_seed, others: &[], stuck: &self.stuck };
+            let (others, takes_seeds) = (&[], true);
+            let stuck = &self.stuck;
+            let terms = AblationTerms { direction, keeps: &keeps, runs, drops, first_seed, others, takes_seeds, stuck };
             ablation(&terms, &self.runs)
         }
 

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::judge::Measurement;
+use super::Measurement;
 use crate::domain::{FailureClass, list};
 
 /// Maximum number of repetitions without leftovers of earlier runs. Each may find others.

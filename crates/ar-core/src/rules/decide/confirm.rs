@@ -43,9 +43,20 @@ pub const CONFIRMED: Bars = Bars { screen: 0.8, hope: [0.3, 0.5], sure: 0.5 };
 /// `--decide strict`: at most 1 false keep in 5.
 pub const STRICT: Bars = Bars { screen: 0.9, hope: [0.5, 0.55], sure: 0.76 };
 
-/// If the baseline was unlucky with the screen's seed, the correlation over seeds counts as this many standard errors more.
-/// Otherwise no candidate would pass, and nothing would ever be known about the correlation.
-const LENIENT: f64 = 0.5;
+/// From so many first runs in a row on that fail the screen, one that is better than all before gets fresh runs: those tell how
+/// much of what all of them lack is the seed's. Own judgement.
+const SCREENS: usize = 8;
+
+/// What the screen says of a candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Screen {
+    /// It gets fresh runs.
+    Passed,
+    /// It gets fresh runs, as it is better than all that failed before.
+    BestFailed,
+    /// It is discarded.
+    Failed,
+}
 
 /// The next step for a candidate with fresh runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,25 +82,34 @@ pub struct Estimate {
     pub sure: f64,
 }
 
-/// Returns whether a candidate's first run is good enough for fresh runs. All runs of `incumbent` are fresh; it may be the
-/// baseline. Without any, every candidate passes.
+/// Judges a candidate's first run. All runs of `incumbent` are fresh; it may be the baseline. Without any, every candidate
+/// passes. `failed` are the first runs that failed since a candidate had fresh runs, all against this incumbent.
 ///
-/// The bar is the incumbent's mean. What the baseline was off at this seed is added, by the correlation over seeds.
-pub fn passes_screen(
+/// The bar is the incumbent's mean. What the baseline was off at this seed is added, by the correlation over seeds. If the
+/// baseline was unlucky, the correlation counts as one standard error more.
+pub fn judge_screen(
     bar: &KeepBar,
-    incumbent: &[Sample],
-    baseline: &[Sample],
+    (incumbent, baseline): (&[Sample], &[Sample]),
     noise: Option<&Noise>,
+    failed: &[f64],
     screen: Sample,
-) -> bool {
-    let Some(usual) = mean(incumbent.iter().map(|run| run.value)) else { return true };
-    let Some(noise) = noise else { return bar.direction.gain(screen.value, usual) > bar.min_delta };
-    let offset = offset(incumbent, baseline, screen.seed);
-    let is_unlucky = bar.direction.better(0.0, offset);
-    let allowance = if is_unlucky { LENIENT / noise.pairs.sqrt() } else { 0.0 };
-    let expected = usual + (noise.pairing + allowance).min(1.0) * offset;
-    let width = bar.bars.screen * noise.deviation * (1.0 - noise.pairing.powi(2)).sqrt();
-    bar.direction.gain(screen.value, expected) > bar.min_delta + width
+) -> Screen {
+    let Some(usual) = mean(incumbent.iter().map(|run| run.value)) else { return Screen::Passed };
+    let (mut expected, mut width) = (usual, 0.0);
+    if let Some(noise) = noise {
+        let offset = offset(incumbent, baseline, screen.seed);
+        let is_unlucky = bar.direction.better(0.0, offset);
+        let allowance = if is_unlucky { noise.pairs.sqrt().recip() } else { 0.0 };
+        expected += (noise.pairing + allowance).min(1.0) * offset;
+        width = bar.bars.screen * noise.deviation * (1.0 - noise.pairing.powi(2)).sqrt();
+    }
+    let is_noisy = noise.is_none_or(|noise| noise.deviation > 0.0);
+    let is_best = || failed.iter().all(|value| bar.direction.better(screen.value, *value));
+    match bar.direction.gain(screen.value, expected) > bar.min_delta + width {
+        true => Screen::Passed,
+        false if is_noisy && failed.len() + 1 >= SCREENS && is_best() => Screen::BestFailed,
+        false => Screen::Failed,
+    }
 }
 
 /// The next step for a candidate with these fresh runs. A train, which has no screen, passes all its runs. The `noise` is
@@ -156,7 +176,7 @@ pub(super) struct Difference {
 /// second, with correlation `r`, each common one of the first has `(n + q + r p) / ((n + p) (n + q) - r² p q)`, and its
 /// others share what is left to 1; the second alike.
 pub(super) fn compare(direction: Direction, a: &[Sample], b: &[Sample], noise: Option<&Noise>) -> Option<Difference> {
-    let known = noise.copied().or_else(|| noise_of(&[a.to_vec(), b.to_vec()]))?;
+    let known = noise.copied().or_else(|| noise_of(&[a.to_vec(), b.to_vec()], true))?;
     let (first, second) = (Runs::new(a, b), Runs::new(b, a));
     let n = first.common.len() as f64;
     let (p, q) = (first.others.len() as f64, second.others.len() as f64);
@@ -306,6 +326,10 @@ mod tests {
         Sample { seed: 1, value }
     }
 
+    fn passes(incumbent: &[Sample], baseline: &[Sample], noise: Option<&Noise>, value: f64) -> bool {
+        judge_screen(&BAR, (incumbent, baseline), noise, &[], screen(value)) == Screen::Passed
+    }
+
     #[test]
     fn without_correlation_all_fresh_runs_of_both_count() {
         // Means 10 and 9, on 4 and 2 runs: the error is the root of 1/4 + 1/2.
@@ -347,34 +371,53 @@ mod tests {
     #[test]
     fn the_screen_is_the_mean_of_the_incumbent_and_a_part_of_the_noise() {
         let (baseline, incumbent) = (runs(1, &[13.0, 9.0, 9.0, 9.0]), runs(2, &[8.0, 8.0, 8.0]));
-        let passes = |noise, value| passes_screen(&BAR, &incumbent, &baseline, Some(noise), screen(value));
+        let without_luck = |noise, value| passes(&incumbent, &baseline, Some(noise), value);
         // Seed 1 gave 4 more than the baseline's mean over the incumbent's seeds: with correlation, that is its bar.
         let paired = Noise { pairing: 0.6, pairs: 1e12, ..NOISE };
         let bar = 8.0 + 0.6 * 4.0 - CONFIRMED.screen * 0.8;
-        assert!(passes(&paired, bar - 0.001) && !passes(&paired, bar + 0.001));
+        assert!(without_luck(&paired, bar - 0.001) && !without_luck(&paired, bar + 0.001));
         // A lucky seed makes it harder.
         let lucky = runs(1, &[5.0, 9.0, 9.0, 9.0]);
-        let passes = |value| passes_screen(&BAR, &incumbent, &lucky, Some(&paired), screen(value));
+        let with_luck = |value| passes(&incumbent, &lucky, Some(&paired), value);
         let bar = 8.0 - 0.6 * 4.0 - CONFIRMED.screen * 0.8;
-        assert!(passes(bar - 0.001) && !passes(bar + 0.001));
+        assert!(with_luck(bar - 0.001) && !with_luck(bar + 0.001));
     }
 
     #[test]
     fn before_anything_is_known_of_the_noise_a_candidate_has_to_beat_the_baselines_run() {
         let baseline = runs(1, &[2.0]);
-        let passes =
-            |min_delta, value| passes_screen(&KeepBar { min_delta, ..BAR }, &baseline, &baseline, None, screen(value));
-        assert_eq!([passes(0.0, 1.9), passes(0.0, 2.0), passes(0.5, 1.75)], [true, false, false]);
-        assert!(passes_screen(&BAR, &[], &[], None, screen(9.0)), "a baseline without a number");
+        let judged = |min_delta, value| {
+            judge_screen(&KeepBar { min_delta, ..BAR }, (&baseline, &baseline), None, &[], screen(value))
+        };
+        assert_eq!(
+            [judged(0.0, 1.9), judged(0.0, 2.0), judged(0.5, 1.75)],
+            [Screen::Passed, Screen::Failed, Screen::Failed]
+        );
+        assert!(passes(&[], &[], None, 9.0), "a baseline without a number");
     }
 
     #[test]
     fn an_unlucky_seed_of_the_baseline_does_not_shut_every_candidate_out() {
         let baseline = runs(1, &[13.0, 9.0, 9.0, 9.0]);
         let unknown = Noise { pairs: 0.0, ..NOISE };
-        assert!(passes_screen(&BAR, &baseline, &baseline, Some(&unknown), screen(12.0)));
+        assert!(passes(&baseline, &baseline, Some(&unknown), 12.0));
         let known = Noise { pairs: 1e12, ..NOISE };
-        assert!(!passes_screen(&BAR, &baseline, &baseline, Some(&known), screen(10.0)), "the seed explains nothing");
+        assert!(!passes(&baseline, &baseline, Some(&known), 10.0), "the seed explains nothing");
+    }
+
+    #[test]
+    fn the_best_of_eight_that_fail_the_screen_gets_fresh_runs() {
+        let incumbent = runs(1, &[10.0; 4]);
+        let judged =
+            |noise, failed: &[f64], value| judge_screen(&BAR, (&incumbent, &incumbent), noise, failed, screen(value));
+        let failed = [12.0, 11.0, 13.0, 12.0, 14.0, 12.0, 13.0, 12.0];
+        assert_eq!(judged(Some(&NOISE), &failed[..7], 10.9), Screen::BestFailed);
+        assert_eq!(judged(None, &failed[..7], 10.9), Screen::BestFailed, "a lucky first run of the baseline");
+        assert_eq!(judged(Some(&NOISE), &failed[..6], 10.9), Screen::Failed, "too early");
+        assert_eq!(judged(Some(&NOISE), &failed, 11.0), Screen::Failed, "not the best");
+        assert_eq!(judged(Some(&NOISE), &failed, 8.0), Screen::Passed);
+        let exact = Noise { deviation: 0.0, ..NOISE };
+        assert_eq!(judged(Some(&exact), &failed, 10.5), Screen::Failed, "exact runs tell all");
     }
 
     #[test]

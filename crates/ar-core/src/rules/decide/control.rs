@@ -5,8 +5,8 @@
 //! that others slow down. A control can. It is made where it tells most: for the first gain of a session, for the one after
 //! any that did not stand, and for a few more where the numbers are of a kind that moves.
 
-use super::outcome::exceeds;
-use crate::domain::{Control, Direction, ExperimentId, MetricValue, NameKind, Number, Outcome, Record, Unit};
+use super::exceeds;
+use crate::domain::{Control, Direction, ExperimentId, MetricValue, NameKind, Number, Outcome, Proof, Record, Unit};
 
 /// Words for times and rates in the names of metrics that say nothing of a unit.
 const TIMED: [&str; 7] = ["delay", "latency", "qps", "rps", "rtt", "tps", "ttft"];
@@ -25,15 +25,15 @@ pub fn is_timed(metric: &MetricValue) -> bool {
 
 /// Returns whether a record claims a gain: it was kept, or would have been but for its control or what came after that.
 fn claims(record: &Record) -> bool {
-    let is_own = !record.id.is_baseline() && record.imported.is_none();
-    is_own && (record.outcome == Outcome::Keep || record.control.is_some())
+    let is_own = !record.id.is_baseline() && record.origin.imported.is_none();
+    is_own && (record.outcome == Outcome::Keep || record.proof.control.is_some())
 }
 
 /// Returns whether the next gain is to be controlled. `earlier` are the records so far, and the drafts of changes that wait to
 /// be kept.
 pub fn control_due<'a>(is_timed: bool, earlier: impl Iterator<Item = &'a Record>) -> bool {
     let earlier: Vec<Option<&Control>> =
-        earlier.filter(|record| claims(record)).map(|it| it.control.as_ref()).collect();
+        earlier.filter(|record| claims(record)).map(|it| it.proof.control.as_ref()).collect();
     let mut controls = earlier.iter().flatten().peekable();
     let is_first = controls.peek().is_none();
     let may_move = is_timed || controls.any(|control| control.moved);
@@ -67,13 +67,14 @@ pub fn controlled(draft: Record, rival: (ExperimentId, &Number), now: Result<Num
     let mut metric = draft.metric.clone();
     metric.put(now.ok().as_ref());
     let control = Control { experiment, recorded: before.value, metric, moved };
-    Record { outcome, reason, control: Some(control), ..draft }
+    let proof = Proof { control: Some(control), ..draft.proof };
+    Record { outcome, reason, proof, ..draft }
 }
 
 /// The controls in a row that moved, up to the last gain: their experiments, in order.
 pub fn moved_in_a_row(records: &[Record]) -> Vec<ExperimentId> {
     let newest = records.iter().rev().filter(|record| claims(record));
-    let moved = newest.take_while(|record| record.control.as_ref().is_some_and(|control| control.moved));
+    let moved = newest.take_while(|record| record.proof.control.as_ref().is_some_and(|control| control.moved));
     let mut moved: Vec<ExperimentId> = moved.map(|record| record.id).collect();
     moved.reverse();
     moved
@@ -81,7 +82,8 @@ pub fn moved_in_a_row(records: &[Record]) -> Vec<ExperimentId> {
 
 /// The keeps whose controls gave no number, and that no later control has run again.
 pub fn kept_uncontrolled(records: &[Record]) -> Vec<ExperimentId> {
-    let found = |it: &Record| it.control.as_ref().map(|control| (control.experiment, control.metric.value.is_some()));
+    let found =
+        |it: &Record| it.proof.control.as_ref().map(|control| (control.experiment, control.metric.value.is_some()));
     let has_run = |id: &ExperimentId| records.iter().filter_map(found).any(|control| control == (*id, true));
     let failed = |it: &&Record| it.outcome == Outcome::Keep && found(it).is_some_and(|(_, gave)| !gave);
     records.iter().filter(failed).map(|record| record.id).filter(|id| !has_run(id)).collect()
@@ -173,7 +175,7 @@ mod tests {
         let cold = |code: f64, runs: u32| if runs == 0 { 100.0 } else { 60.0 - code };
         let night = Night::new(Direction::Lower, false, cold, &[0.0, 0.0, 5.0, 0.0, 3.0]);
         assert_eq!((night.kept(), night.controls), (vec![3, 5], 2), "that of 1 moved, so 3 has one; 5 is the third");
-        let control = night.history.get(1.into()).unwrap().control.clone().unwrap();
+        let control = night.history.get(1.into()).unwrap().proof.control.clone().unwrap();
         assert_eq!((control.experiment, control.recorded, control.metric.value), (0.into(), 100.0, Some(60.0)));
         assert_eq!(night.history.as_of(0.into()).len(), 3, "with the control of its number");
         assert_eq!(night.history.number_to_beat(night.history.baseline().unwrap()).unwrap().value, 60.0);
@@ -204,12 +206,12 @@ mod tests {
         use Outcome::{Discard, Keep};
         assert_eq!(outcomes, [Discard, Keep, Discard, Keep, Keep]);
         let failed = after(Err("exit 1"));
-        assert_eq!((failed.outcome, failed.control.as_ref().unwrap().moved), (Keep, false));
+        assert_eq!((failed.outcome, failed.proof.control.as_ref().unwrap().moved), (Keep, false));
         assert_eq!(failed.reason, "better; not controlled, as experiment 0 gave no number when it ran again: exit 1");
         assert!(control_due(false, [failed.clone()].iter()), "the next one is");
         assert_eq!(kept_uncontrolled(std::slice::from_ref(&failed)), [1.into()]);
         let mut next = after(Ok("100"));
-        (next.id, next.control.as_mut().unwrap().experiment) = (2.into(), 1.into());
+        (next.id, next.proof.control.as_mut().unwrap().experiment) = (2.into(), 1.into());
         assert_eq!(kept_uncontrolled(&[failed, next]), [], "it has run again");
         assert!(!control_due(false, [after(Ok("100"))].iter()));
         let simplified = record(json!({"id": 1, "value": "101"}));

@@ -453,7 +453,8 @@ mod tests {
                     let seed = runs[0].seed;
                     let value = run(random, best, worth, seed, at).value;
                     let check = DriftCheck { seed: Some(seed), ..check(best, (best, runs[0].value), (at, value)) };
-                    if matches!(checks.judge(&check, Direction::Lower, noise(&groups).as_ref()), Shift::Drift(_)) {
+                    if matches!(checks.judge(&check, Direction::Lower, noise(&groups, true).as_ref()), Shift::Drift(_))
+                    {
                         return true;
                     }
                     checks.note(at, Some((check, false)));

@@ -1,10 +1,10 @@
 //! Decisions by fresh runs, `--decide confirmed` and `strict`: what to run next for a change that its first run selected, and
 //! the verdict in the end.
 
-use super::confirm::{CONFIRMED, Estimate, KeepBar, MAX_FRESH, NextStep, STRICT, estimate, next_step, passes_screen};
-use super::judge::{unmet, verdict_on};
-use super::outcome::{MOST_DECIMALS, Rivals, Verdict, decide_by_simplicity, format_gain};
-use super::repeats::{Noise, Repeats, Sample, noise, repeats};
+use super::{
+    CONFIRMED, Estimate, KeepBar, MAX_FRESH, MOST_DECIMALS, NextStep, Noise, Repeats, Rivals, STRICT, Sample, Screen,
+    Verdict, decide_by_simplicity, estimate, format_gain, judge_screen, next_step, noise, repeats, unmet, verdict_on,
+};
 use crate::domain::{
     Contract, Decide, DiffStat, Metrics, Number, Outcome, Record, Run, RunResult, RunRole, Target, VerifiedPair,
     percent_text,
@@ -56,6 +56,18 @@ pub fn baseline_runs(contract: &Contract, slots: Option<u32>) -> u32 {
     contract.baseline_runs.unwrap_or(wanted).max(slots.unwrap_or(1))
 }
 
+/// The runs of the baseline without which no fresh run decides.
+pub fn most_of_baseline(contract: &Contract) -> u32 {
+    contract.baseline_runs.unwrap_or(MAX_FRESH as u32).max(2)
+}
+
+/// The most runs that the next keep takes, with those that the baseline lacks, and each later one.
+pub fn runs_of_keep(contract: &Contract, history: &History) -> (u32, u32) {
+    let known = history.baseline().map_or(0, |baseline| fresh_runs(baseline).len() as u32);
+    let later = 1 + MAX_FRESH as u32;
+    (later + most_of_baseline(contract).saturating_sub(known), later)
+}
+
 fn sample_of(run: &Run) -> Option<Sample> {
     Some(Sample { seed: run.seed?, value: run.value? })
 }
@@ -90,7 +102,7 @@ pub fn fresh_groups_besides(history: &History, besides: Option<&VerifiedPair>) -
 }
 
 /// The runs of one experiment, by seed and value.
-pub(super) fn samples(values: &[(u64, f64)]) -> Vec<Sample> {
+pub(crate) fn samples(values: &[(u64, f64)]) -> Vec<Sample> {
     values.iter().map(|(seed, value)| Sample { seed: *seed, value: *value }).collect()
 }
 
@@ -102,7 +114,7 @@ fn recorded_groups(records: &[Record]) -> Vec<Vec<Sample>> {
 
 /// The noise that the fresh runs of a session show, if any experiment has two.
 pub fn session_noise(history: &History) -> Option<Noise> {
-    noise(&fresh_groups(history))
+    noise(&fresh_groups(history), history.takes_seeds())
 }
 
 /// The bar of a contract for a change of this size.
@@ -119,13 +131,31 @@ fn bar(contract: &Contract, records: &[Record], diff: DiffStat) -> KeepBar {
     KeepBar { direction: contract.metric.direction, min_delta, bars }
 }
 
-/// Returns whether a change's first run is good enough for fresh runs. The `records` are those up to its base; the noise is that
-/// of the whole `history`. `None` where there is nothing fresh to compare with.
-fn passes(contract: &Contract, history: &History, records: &[Record], diff: DiffStat, first: Sample) -> Option<bool> {
+/// Judges a change's first run. The `records` are those up to its base; the noise is that of the whole `history`. `None` where
+/// there is nothing fresh to compare with.
+fn screened(
+    contract: &Contract,
+    history: &History,
+    records: &[Record],
+    diff: DiffStat,
+    first: Sample,
+) -> Option<Screen> {
     let incumbent = records.iter().rfind(|record| record.outcome == Outcome::Keep && record.metric.value.is_some())?;
     let (fresh, baseline) = (fresh_runs(incumbent), records.first().map(fresh_runs).unwrap_or_default());
-    let noise = session_noise(history);
-    (!fresh.is_empty()).then(|| passes_screen(&bar(contract, records, diff), &fresh, &baseline, noise.as_ref(), first))
+    let (noise, failed) = (session_noise(history), failed_screens(history, incumbent));
+    let judge = || judge_screen(&bar(contract, records, diff), (&fresh, &baseline), noise.as_ref(), &failed, first);
+    (!fresh.is_empty()).then(judge)
+}
+
+/// The first runs of the changes of this incumbent that failed the screen, since one of them had fresh runs.
+fn failed_screens(history: &History, incumbent: &Record) -> Vec<f64> {
+    let is_fresh = |run: &Run| run.role == Some(RunRole::Confirm) && !run.void;
+    let screen = |run: &&Run| run.role == Some(RunRole::Screen) && !run.void;
+    let last = history.records().iter().rev().filter(|record| record.base == incumbent.commit);
+    last.take_while(|record| !record.runs.iter().any(is_fresh))
+        .filter(|record| record.failure.is_none() && record.unmet_limits.is_empty())
+        .filter_map(|record| record.runs.last().filter(screen)?.value)
+        .collect()
 }
 
 /// The verdict on a change's first run, by what its value alone says: `Keep` if it gets fresh runs.
@@ -138,16 +168,16 @@ pub(super) fn screen(
 ) -> Verdict {
     let (value, Some(seed)) = first else { return by_value };
     let sample = Sample { seed, value: value.value };
-    let Some(passes) = passes(contract, history, records, diff, sample) else { return by_value };
+    let Some(screened) = screened(contract, history, records, diff, sample) else { return by_value };
     let is_simple = contract.simpler_wins.is_some() && by_value.outcome == Outcome::Keep;
-    match (passes || is_simple, by_value.outcome) {
-        (true, Outcome::Keep) | (false, Outcome::Discard | Outcome::Crash) => by_value,
-        (true, _) => Verdict {
-            outcome: Outcome::Keep,
-            reason: format!("{}, but better than seed {seed} makes expect", by_value.reason),
-        },
-        (false, Outcome::Keep) => too_little(&by_value.reason),
-    }
+    let why = match (screened, by_value.outcome) {
+        (Screen::Passed, Outcome::Keep) | (Screen::Failed, Outcome::Discard | Outcome::Crash) => return by_value,
+        (Screen::Failed, Outcome::Keep) if is_simple => return by_value,
+        (Screen::Failed, Outcome::Keep) => return too_little(&by_value.reason),
+        (Screen::Passed, _) => format!("better than seed {seed} makes expect"),
+        (Screen::BestFailed, _) => "the best of the first runs since any passed the screen".to_owned(),
+    };
+    Verdict { outcome: Outcome::Keep, reason: format!("{}, but {why}", by_value.reason) }
 }
 
 /// The verdict on a change whose first run is better by less than the noise.
@@ -169,7 +199,7 @@ pub fn fresh_step(
     let incumbent = records.iter().rfind(|record| record.outcome == Outcome::Keep && record.metric.value.is_some());
     let Some((incumbent, baseline)) = incumbent.zip(history.baseline()) else { return kept };
     let known = fresh_runs(baseline);
-    let wanted = contract.baseline_runs.unwrap_or(MAX_FRESH as u32).max(2);
+    let wanted = most_of_baseline(contract);
     // A run that failed has a seed and no value.
     let has_run = |number: u32| {
         let is_it = |run: &Run| run.role == Some(RunRole::Baseline) && run.seed == Some(number.into());
@@ -197,13 +227,13 @@ pub fn fresh_step(
         return FreshStep::Another(contender.results.len() as u32 + 1);
     }
     // Since the first run was judged, the baseline's other runs may have told more of the noise.
-    if contender.results.is_empty()
-        && !contender.first_counts
-        && contract.simpler_wins.is_none()
-        && let Some(first) = contender.draft.runs.last().and_then(sample_of)
-        && passes(contract, history, records, diff, first) == Some(false)
-    {
-        return FreshStep::Decided(too_little(&contender.draft.reason));
+    let first = contender.draft.metric.number().zip(contender.draft.runs.last());
+    if let Some((value, run)) = first.filter(|_| contender.results.is_empty() && !contender.first_counts) {
+        let by_value = verdict_on(contract, records, diff, &value);
+        let again = screen(contract, (history, records), diff, (&value, run.seed), by_value);
+        if again.outcome != Outcome::Keep {
+            return FreshStep::Decided(again);
+        }
     }
     let mut all = fresh_groups(history);
     all.push(fresh.clone());
@@ -225,7 +255,7 @@ pub fn fresh_step(
             }
         }
     }
-    let noise = noise(&all);
+    let noise = noise(&all, history.takes_seeds());
     let bar = bar(contract, records, diff);
     match next_step(&bar, &against, &fresh, noise.as_ref()) {
         NextStep::Run => FreshStep::Another(contender.results.len() as u32 + 1),
@@ -276,13 +306,23 @@ fn verdict(
         return Verdict { outcome: Outcome::Discard, reason: "not confirmed: nothing to compare with".into() };
     };
     let name = &contract.metric.name;
-    let decimals = mean.decimals().min(12);
-    let way = if found.difference < 0.0 { "worse" } else { "better" };
+    let [fine, coarse] = [usize::max, usize::min].map(|of| of(mean.decimals(), best.decimals()));
+    let decimals = fine.min(12);
+    // What the reader subtracts are the means as they stand here. The estimate allows for the seeds that both have.
+    let shown = |number: &Number| number.raw.parse().unwrap_or(number.value);
+    let gain = contract.metric.direction.gain(shown(&mean), shown(&best));
+    let way = |gain: f64| match format!("{:.decimals$}", gain.abs()) {
+        size if size.parse() == Ok(0.0) => "the same".to_owned(),
+        size => format!("{} by {size}", if gain < 0.0 { "worse" } else { "better" }),
+    };
+    let is_paired = (gain - found.difference).abs() > 1.5 * 0.1_f64.powi(coarse as i32);
+    let seeds =
+        if is_paired { format!("; without the luck of seeds {}", way(found.difference)) } else { String::new() };
     let runs = if found.runs == 1 { "1 fresh run".to_owned() } else { format!("{} fresh runs", found.runs) };
     let unit = mean.unit.as_ref().map(|unit| format!(" {unit}")).unwrap_or_default();
     let mut reason = format!(
-        "{name} {mean} against {best} of experiment {id}: {way} by {:.decimals$} ± {:.decimals$}{unit} on {runs} ({} sure{})",
-        found.difference.abs(),
+        "{name} {mean} against {best} of experiment {id}: {}{seeds} ± {:.decimals$}{unit} on {runs} ({} sure{})",
+        way(gain),
         found.error,
         sure_text(found.sure),
         of_what(bar(contract, records, diff).min_delta),
@@ -414,6 +454,31 @@ mod tests {
             let record = with_runs(&kept(1, "1", &[]), &texts.map(printed), false);
             assert_eq!(record.metric.raw.as_deref(), Some(mean));
         }
+    }
+
+    #[test]
+    fn the_figures_of_a_verdict_subtract_and_what_the_seeds_explain_is_said_apart() {
+        let contract = Contract { decide: Decide::Confirmed, ..sample::contract("sh train.sh") };
+        let runs: Vec<Run> =
+            (1..).zip([9.0, 10.0, 14.0, 13.0]).map(|(seed, it)| run(RunRole::Baseline, seed, it)).collect();
+        let reason = |ignores_seeds, values: [f64; 4]| {
+            let mut records = vec![kept(0, "11.50", &runs)];
+            records[0].conditions.ignores_seeds = ignores_seeds;
+            let draft = kept(1, "1.0", &[run(RunRole::Screen, 1, 1.0)]);
+            let results: Vec<RunResult> = (2..).zip(values).map(|(seed, value)| result(seed, value)).collect();
+            let contender = Contender { draft: &draft, results: &results, first_counts: false, has_begun: false };
+            match fresh_step(&contract, &History::new(records.clone()), &records, DiffStat::default(), contender) {
+                FreshStep::Decided(verdict) => verdict.reason,
+                step => panic!("{step:?}"),
+            }
+        };
+        let plain = "loss 6.8 against 11.50 of experiment 0: better by 4.70";
+        let said = reason(true, [4.0, 8.0, 6.0, 9.0]);
+        assert!(said.starts_with(&format!("{plain} ± 1.63 on 4 fresh runs")), "{said}");
+        let said = reason(false, [4.0, 8.0, 6.0, 9.0]);
+        assert!(said.starts_with(&format!("{plain}; without the luck of seeds better by 5.")), "{said}");
+        let said = reason(true, [10.0, 12.0, 13.0, 11.0]);
+        assert!(said.contains(" against 11.50 of experiment 0: the same ± "), "{said}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod fresh;
 mod judge;
 mod outcome;
 mod repeats;
+mod second_look;
 mod taint;
 mod trains;
 
@@ -21,5 +22,6 @@ pub use fresh::*;
 pub use judge::*;
 pub use outcome::*;
 pub use repeats::*;
+pub use second_look::*;
 pub use taint::*;
 pub use trains::*;

@@ -136,11 +136,15 @@ pub fn verified(direction: Direction, a: &[Sample], b: &[Sample], noise: Option<
     Some(Verified { difference: found.difference, low, high, level: LEVEL, runs, better: low > 0.0 })
 }
 
-/// Puts into a pair what all its runs say. The noise is that of these and of the `others`, one group for each experiment.
-/// Returns false, and leaves it as it is, while nothing is known of the noise.
-pub fn judge_pair(pair: &mut VerifiedPair, direction: Direction, others: &[Vec<Sample>]) -> bool {
+/// Puts into a pair what all its runs say. The noise is that of these and of the `others`, one group for each experiment; see
+/// [`noise`]. Returns false, and leaves it as it is, while nothing is known of the noise.
+pub fn judge_pair(
+    pair: &mut VerifiedPair,
+    direction: Direction,
+    (others, takes_seeds): (&[Vec<Sample>], bool),
+) -> bool {
     let own = [samples(&pair.values_a), samples(&pair.values_b)];
-    let noise = noise(&others.iter().chain(&own).cloned().collect::<Vec<_>>());
+    let noise = noise(&others.iter().chain(&own).cloned().collect::<Vec<_>>(), takes_seeds);
     let Some(found) = verified(direction, &own[0], &own[1], noise.as_ref()) else { return false };
     let Verified { difference, low, high, level, runs, better } = found;
     (pair.difference, pair.low, pair.high) = (difference, low, high);
@@ -177,7 +181,7 @@ pub struct Noise {
     pub freedom: f64,
     /// The correlation over seeds between experiments, 0 to 1: the share of the variance that the seed explains.
     pub pairing: f64,
-    /// The degrees of freedom of the correlation; 0 while nothing is known about it.
+    /// The degrees of freedom of the correlation; 0 while nothing is known about it, infinite where the script takes no seed.
     pub pairs: f64,
 }
 
@@ -192,8 +196,9 @@ const LARGEST_PAIRING: f64 = 0.99;
 ///
 /// The variance is pooled within experiments, as repeatability in ISO 5725-2. With correlation it comes as much from the
 /// seeds that pairs of experiments share, so that the error of a paired difference is theirs. The freedom is the number of
-/// repeats, less that of the seeds' means as far as these explain the values.
-pub fn noise(groups: &[Vec<Sample>]) -> Option<Noise> {
+/// repeats, less that of the seeds' means as far as these explain the values. A script that takes no seed has no pairs, and the
+/// correlation that it seems to have is chance.
+pub fn noise(groups: &[Vec<Sample>], takes_seeds: bool) -> Option<Noise> {
     let repeated: Vec<&Vec<Sample>> = groups.iter().filter(|group| group.len() > 1).collect();
     let repeats = repeated.iter().map(|group| group.len() - 1).sum::<usize>() as f64;
     if repeats == 0.0 {
@@ -201,7 +206,7 @@ pub fn noise(groups: &[Vec<Sample>]) -> Option<Noise> {
     }
     let within = repeated.iter().map(|group| squares(group)).sum::<f64>() / repeats;
     // Rounding alone is no correlation.
-    let pairs = if within > 0.0 { Pairs::of(groups) } else { Pairs::default() };
+    let pairs = if within > 0.0 && takes_seeds { Pairs::of(groups) } else { Pairs::default() };
     let pairing = pairs.correlation();
     let shared = if pairs.squares > 0.0 { pairs.squares / pairs.count } else { within };
     let seeds: BTreeSet<u64> = repeated.iter().flat_map(|group| group.iter().map(|run| run.seed)).collect();
@@ -209,7 +214,7 @@ pub fn noise(groups: &[Vec<Sample>]) -> Option<Noise> {
         deviation: (within + pairing * (shared - within)).sqrt(),
         freedom: (repeats - pairing * (seeds.len() - 1) as f64).max(1.0),
         pairing,
-        pairs: pairs.count,
+        pairs: if takes_seeds { pairs.count } else { f64::INFINITY },
     })
 }
 
@@ -296,7 +301,7 @@ fn value_of(by_seed: &[(u64, f64)], seed: u64) -> Option<f64> {
 }
 
 /// The mean; `None` of nothing.
-pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub(crate) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
     (count > 0).then(|| sum / f64::from(count))
 }
@@ -426,26 +431,29 @@ mod tests {
     #[test]
     fn the_deviation_is_pooled_within_experiments() {
         // Means 2 and 13, squares 2 and 6, on 1 + 2 degrees of freedom; no seed in common.
-        let found = noise(&[group(1, &[1.0, 3.0]), group(6, &[12.0, 12.0, 15.0]), group(20, &[99.0])]).unwrap();
+        let found = noise(&[group(1, &[1.0, 3.0]), group(6, &[12.0, 12.0, 15.0]), group(20, &[99.0])], true).unwrap();
         assert!((found.deviation - (8.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{found:?}");
         assert_eq!((found.freedom, found.pairing, found.pairs), (3.0, 0.0, 0.0));
-        assert_eq!(noise(&[group(1, &[1.0]), group(1, &[2.0])]), None, "nothing twice");
+        assert_eq!(noise(&[group(1, &[1.0]), group(1, &[2.0])], true), None, "nothing twice");
     }
 
     #[test]
     fn seeds_that_move_all_experiments_alike_correlate() {
         // Squares 5 and 5, products 5, on 3 degrees of freedom: 1 less a third, then 1 less a third of (1 - 4/9)².
-        let found = noise(&[group(1, &[0.0, 1.0, 2.0, 3.0]), group(1, &[10.0, 11.0, 12.0, 13.0])]).unwrap();
+        let alike = [group(1, &[0.0, 1.0, 2.0, 3.0]), group(1, &[10.0, 11.0, 12.0, 13.0])];
+        let found = noise(&alike, true).unwrap();
         assert!((found.pairing - 218.0 / 243.0).abs() < 1e-12, "{found:?}");
         assert!((found.deviation - (5.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{found:?}");
         assert!((found.freedom - (6.0 - 3.0 * 218.0 / 243.0)).abs() < 1e-12, "6 repeats, less 3 seeds: {found:?}");
-        let opposite = noise(&[group(1, &[0.0, 1.0, 2.0, 3.0]), group(1, &[13.0, 12.0, 11.0, 10.0])]).unwrap();
+        let opposite = noise(&[group(1, &[0.0, 1.0, 2.0, 3.0]), group(1, &[13.0, 12.0, 11.0, 10.0])], true).unwrap();
         assert_eq!((opposite.pairing, opposite.freedom), (0.0, 6.0));
+        let by_chance = noise(&alike, false).unwrap();
+        assert_eq!((by_chance.pairing, by_chance.freedom), (0.0, 6.0), "a script without a seed");
     }
 
     #[test]
     fn equal_numbers_have_no_noise_despite_rounding() {
-        let found = noise(&[group(1, &[0.1; 3]), group(1, &[0.3; 3])]).unwrap();
+        let found = noise(&[group(1, &[0.1; 3]), group(1, &[0.3; 3])], true).unwrap();
         assert_eq!((found.deviation, found.pairing), (0.0, 0.0));
     }
 
@@ -474,7 +482,7 @@ mod tests {
                 group(1, &values.iter().map(|value| scale * value + shift * index as f64).collect::<Vec<_>>())
             };
             let moved: Vec<Vec<Sample>> = values.iter().enumerate().map(of).collect();
-            if let (Some(one), Some(other)) = (noise(&plain), noise(&moved)) {
+            if let (Some(one), Some(other)) = (noise(&plain, true), noise(&moved, true)) {
                 prop_assert!((0.0..=LARGEST_PAIRING).contains(&one.pairing) && one.freedom >= 1.0, "{one:?}");
                 prop_assert!((one.pairing - other.pairing).abs() < 1e-6, "{one:?} {other:?}");
                 prop_assert!((one.deviation * scale - other.deviation).abs() < 1e-6 * scale, "{one:?} {other:?}");

@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::outcome::{Verdict, exceeds};
+use super::{Verdict, exceeds};
 use crate::domain::{Direction, ExperimentId, Number, Outcome};
 
 /// The number of groups of a train that are tried side by side: its two halves.
@@ -220,7 +220,11 @@ impl Line {
             match on_incumbent {
                 // It conflicts with a car, or is the same: it waits.
                 MergedChange::Clean => {}
-                MergedChange::Conflict => return conflicting(car, on),
+                MergedChange::Conflict => return conflicting(car, Why::Conflicts(on.incumbent), on),
+                // Its agent merged it to the incumbent's own text.
+                MergedChange::Empty if car.asked == Some(on.incumbent) => {
+                    return conflicting(car, Why::NothingLeft(on.incumbent), on);
+                }
                 MergedChange::Empty => return discard(car.id, Why::Duplicate(on.incumbent)),
             }
         }
@@ -340,12 +344,13 @@ fn discard(car: ExperimentId, why: Why) -> Decided {
     Decided::Step(LineStep::Discard { car, why })
 }
 
-/// The next step for a winner that conflicts with the incumbent.
-fn conflicting(car: &Car, on: &Incumbent) -> Decided {
+/// The next step for a winner that conflicts with the incumbent: once its agent was called and its own tree ran, it goes on top
+/// or is discarded, for the reason `why`.
+fn conflicting(car: &Car, why: Why, on: &Incumbent) -> Decided {
     match &car.afresh {
-        Some(afresh) => Decided::Step(replace(car, afresh, None, on).unwrap_or_else(|| does_not_add(car, on))),
-        None if car.asked == Some(on.incumbent) || !on.may_ask => Decided::Move(Move::Isolate(car.id)),
-        None => Decided::Step(LineStep::Ask(car.id)),
+        _ if on.may_ask && car.asked.is_none() => Decided::Step(LineStep::Ask(car.id)),
+        None => Decided::Move(Move::Isolate(car.id)),
+        Some(afresh) => replace(car, afresh, None, on).map_or_else(|| discard(car.id, why), Decided::Step),
     }
 }
 
@@ -478,6 +483,10 @@ pub enum Why {
     SessionEnds,
     /// This incumbent contains its change.
     Duplicate(ExperimentId),
+    /// It conflicts with this incumbent, also after its agent was called.
+    Conflicts(ExperimentId),
+    /// Its agent merged it to this incumbent's own text.
+    NothingLeft(ExperimentId),
 }
 
 impl Why {
@@ -488,6 +497,8 @@ impl Why {
             Why::NotReplayed => "not replayed: larger gains were waiting".to_owned(),
             Why::SessionEnds => "not replayed: the session ended".to_owned(),
             Why::Duplicate(incumbent) => format!("experiment {incumbent} contains this change"),
+            Why::Conflicts(incumbent) => format!("conflicts with experiment {incumbent}, not measured together"),
+            Why::NothingLeft(incumbent) => format!("nothing left of it once merged with experiment {incumbent}"),
         };
         Verdict { outcome: Outcome::Discard, reason }
     }

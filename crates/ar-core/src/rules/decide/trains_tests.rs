@@ -270,9 +270,22 @@ fn a_conflict_with_the_incumbent_goes_to_the_agent_once_and_then_runs_alone() {
         "afresh 3",
         "3 replaces 1 4",
         "afresh 2",
-        "2 does not add to experiment 3",
+        "2 conflicts with experiment 3, not measured together",
     ];
     assert_eq!(world.finish(), expected);
+}
+
+#[test]
+fn a_conflict_goes_to_the_agent_although_fresh_runs_of_its_own_tree_are_known() {
+    let finished = |solvable: &[u32]| {
+        let mut world = raced(&[2.0, 1.0]);
+        world.conflicts = vec![(1, 2)];
+        world.solvable = solvable.iter().copied().collect();
+        world.line.cars_mut().for_each(|car| car.afresh = Some(Afresh::Value(car.number.clone())));
+        world.finish()
+    };
+    assert_eq!(finished(&[]), ["2 asks", "2 conflicts with experiment 1, not measured together"]);
+    assert_eq!(finished(&[2]), ["2 asks", "try 2 on 1: 3", "2 kept"]);
 }
 
 #[test]

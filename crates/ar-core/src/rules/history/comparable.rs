@@ -16,12 +16,12 @@ use crate::domain::{
 pub fn environment_changes<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<EnvironmentChange> {
     let mut last = BTreeMap::new();
     let ran = records.into_iter().filter(|record| !record.runs.is_empty());
-    ran.flat_map(|record| changes(&mut last, record.id, &record.environment)).collect()
+    ran.flat_map(|record| changes(&mut last, record.id, &record.origin.environment)).collect()
 }
 
 /// The changes from the environment of `before` to `now`, in which experiment `next` will run.
 pub fn environment_differences(before: &Record, next: ExperimentId, now: &Environment) -> Vec<EnvironmentChange> {
-    changes(&mut before.environment.known().into_iter().collect(), next, now)
+    changes(&mut before.origin.environment.known().into_iter().collect(), next, now)
 }
 
 /// The changes of an experiment's environment from the `last` known one.
@@ -51,7 +51,7 @@ pub fn why_not_kept(record: &Record) -> Option<String> {
         return None;
     }
     let is_guard = record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::GuardFailed);
-    if let Some(guard) = record.guards.iter().find(|guard| is_guard && !guard.passed) {
+    if let Some(guard) = record.proof.guards.iter().find(|guard| is_guard && !guard.passed) {
         return Some(format!("guard failed: `{}`", guard.command));
     }
     if record.failure.is_none() && !record.unmet_limits.is_empty() {
@@ -84,7 +84,7 @@ impl OtherBaseline {
             tag: baseline.tag.to_string(),
             numbers: numbers(&baseline),
             commit: baseline.commit,
-            environment: baseline.environment,
+            environment: baseline.origin.environment,
         }
     }
 }
@@ -132,13 +132,13 @@ pub fn spread(records: &[Record], elsewhere: &[OtherBaseline]) -> Option<Spread>
     for record in records {
         let numbers = numbers(record);
         let Some(own) = numbers.first().cloned().filter(|_| record.commit.is_known()) else { continue };
-        let code = record.fingerprint.as_ref().map_or(record.commit.as_str(), |fingerprint| &fingerprint.tree);
-        let group = groups.entry(key(code, &record.environment)).or_default();
+        let code = record.change.fingerprint.as_ref().map_or(record.commit.as_str(), |fingerprint| &fingerprint.tree);
+        let group = groups.entry(key(code, &record.origin.environment)).or_default();
         group.experiments.push(record.id);
         group.numbers.extend(numbers);
         for other in elsewhere.iter().filter(|other| other.commit == record.commit) {
             let in_own_unit: Vec<Number> = other.numbers.iter().filter_map(|number| number.like(&own)).collect();
-            if key(code, &other.environment) == key(code, &record.environment) && !in_own_unit.is_empty() {
+            if key(code, &other.environment) == key(code, &record.origin.environment) && !in_own_unit.is_empty() {
                 group.sessions.push(other.tag.clone());
                 group.numbers.extend(in_own_unit);
             }
@@ -167,7 +167,7 @@ fn numbers(record: &Record) -> Vec<Number> {
     let is_fresh = |run: &&Run| !is_confirmed || run.role != Some(RunRole::Screen);
     let runs = record.runs.iter().filter(is_own).filter(is_fresh);
     let runs: Vec<f64> = runs.filter_map(|run| run.value).collect();
-    if !record.versions.is_empty() || runs.len() < 2 {
+    if !record.change.versions.is_empty() || runs.len() < 2 {
         return vec![own];
     }
     let other = |value: f64| Number { unit: own.unit.clone(), ..Number::of(value) };
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(environment_changes(&records[..2]), []);
         let pair = environment_changes([&records[4], &records[0]]);
         assert_eq!(words(&pair), ["0 driver 560 550", "0 torch 2.5 2.4"]);
-        let here = &records[1].environment;
+        let here = &records[1].origin.environment;
         assert_eq!(words(&environment_differences(&records[2], 3.into(), here)), ["3 host b a", "3 torch 2.5 2.4"]);
     }
 

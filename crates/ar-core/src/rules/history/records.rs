@@ -1,12 +1,12 @@
 //! A session's experiments so far, and the counts of their outcomes and strategies, the same in every view.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use clap::ValueEnum;
 use serde::Serialize;
 use strum::{Display, IntoStaticStr, VariantArray};
 
-use super::comparable::is_sound;
+use super::is_sound;
 use crate::domain::{
     CommitId, Contract, ExperimentId, FailureClass, Layout, Number, Outcome, Record, Spent, TriedDirection,
     VerifiedPair, Waits,
@@ -16,6 +16,8 @@ use crate::domain::{
 #[derive(Debug, Clone, Default)]
 pub struct History {
     records: Vec<Record>,
+    /// What the last control gave for each keep whose number had moved.
+    moved: BTreeMap<ExperimentId, Number>,
     /// The pairs that were verified beside the session.
     verified: Vec<VerifiedPair>,
 }
@@ -42,11 +44,11 @@ impl History {
     /// The usage of the agent calls that led to experiments.
     pub fn spent(&self) -> Spent {
         let mut spent = Spent::default();
-        for agent in self.records.iter().filter_map(|record| record.agent.as_ref()) {
+        for agent in self.records.iter().filter_map(|record| record.origin.agent.as_ref()) {
             spent.calls = spent.calls.saturating_add(1);
             spent.add(agent.tokens, agent.cost);
         }
-        for review in self.records.iter().filter_map(|record| record.review.as_ref()) {
+        for review in self.records.iter().filter_map(|record| record.proof.review.as_ref()) {
             spent.add(review.tokens, review.cost);
         }
         spent
@@ -54,13 +56,13 @@ impl History {
 
     /// The times of the session so far that no record has.
     pub fn waits(&self) -> Waits {
-        self.records.last().map(|last| last.waits).unwrap_or_default()
+        self.records.last().map(|last| last.conditions.waits).unwrap_or_default()
     }
 
     /// Creates a history from records in any order.
     pub fn new(mut records: Vec<Record>) -> Self {
         records.sort_by_key(|record| (record.sequence(), record.id));
-        History { records, verified: Vec::new() }
+        History { moved: moved_numbers(&records), records, verified: Vec::new() }
     }
 
     /// The same with the pairs of experiments that were verified beside the session: their runs tell of the noise.
@@ -79,6 +81,11 @@ impl History {
         self.verified.iter().filter(is_failed)
     }
 
+    /// Returns whether its command takes the seeds of its runs.
+    pub fn takes_seeds(&self) -> bool {
+        self.baseline().is_none_or(|baseline| !baseline.conditions.ignores_seeds)
+    }
+
     /// The pairs that were verified beside the session.
     pub fn verified(&self) -> &[VerifiedPair] {
         &self.verified
@@ -93,6 +100,7 @@ impl History {
     pub fn push(&mut self, record: Record) {
         self.records.retain(|known| known.id != record.id);
         self.records.push(record);
+        self.moved = moved_numbers(&self.records);
     }
 
     /// Replaces the record with the same number, which keeps its place.
@@ -100,11 +108,13 @@ impl History {
         if let Some(known) = self.records.iter_mut().find(|known| known.id == record.id) {
             *known = record;
         }
+        self.moved = moved_numbers(&self.records);
     }
 
     /// Removes an experiment that is being measured again, until it is recorded again.
     pub fn forget(&mut self, id: ExperimentId) {
         self.records.retain(|known| known.id != id);
+        self.moved = moved_numbers(&self.records);
     }
 
     /// The newest experiment; the baseline before any is recorded.
@@ -132,7 +142,7 @@ impl History {
 
     /// The experiment to beat: the last keep.
     pub fn incumbent(&self) -> Option<&Record> {
-        incumbent_of(&self.records)
+        self.records.iter().rev().find(|record| record.outcome == Outcome::Keep)
     }
 
     /// The keep whose number an experiment had to beat. Of one that was not kept it is its base: other experiments may have
@@ -179,7 +189,7 @@ impl History {
 
     /// The number that a keep stands for: what it gave when a control found that it had moved, else its own.
     pub fn number_to_beat(&self, keep: &Record) -> Option<Number> {
-        number_to_beat(&self.records, keep)
+        number_of_keep(&self.moved, keep)
     }
 
     /// The value that the next experiment has to beat, with its experiment; `None` where a threshold decides.
@@ -189,7 +199,7 @@ impl History {
 
     /// The newest slots that a record tells of.
     pub fn layout(&self) -> Option<&Layout> {
-        self.records.iter().rev().find_map(|record| record.layout.as_ref())
+        self.records.iter().rev().find_map(|record| record.conditions.layout.as_ref())
     }
 
     /// The last keep that is no part of a train without the number of that: what experiments are merged onto, with its number.
@@ -241,9 +251,9 @@ impl History {
         self.records.iter().filter(|record| !record.id.is_baseline())
     }
 
-    /// The number of experiments without the baseline.
+    /// The number of experiments without the baseline and second looks.
     pub fn experiments(&self) -> u32 {
-        self.without_baseline().count() as u32
+        self.without_baseline().filter(|record| !record.is_second_look()).count() as u32
     }
 
     /// The number of the next experiment.
@@ -262,9 +272,10 @@ impl History {
         Some(id) <= given.max(Some(self.next_id())) && self.get(id).is_none()
     }
 
-    /// The number of experiments since the last keep.
+    /// The number of experiments since the last keep, without second looks.
     pub fn since_keep(&self) -> u32 {
-        self.records.iter().rev().take_while(|record| record.outcome != Outcome::Keep).count() as u32
+        let since = self.records.iter().rev().take_while(|record| record.outcome != Outcome::Keep);
+        since.filter(|record| !record.is_second_look()).count() as u32
     }
 
     /// The kept experiment whose commit this is.
@@ -285,10 +296,6 @@ pub(crate) fn replaced<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTr
     kept.flat_map(|by| by.beside.replaces.iter().map(|id| (*id, by.id))).collect()
 }
 
-fn incumbent_of(records: &[Record]) -> Option<&Record> {
-    records.iter().rev().find(|record| record.outcome == Outcome::Keep)
-}
-
 /// Returns whether a record is a keep with its own value, instead of that of the last one of its train.
 fn is_numbered_keep(record: &Record) -> bool {
     record.outcome == Outcome::Keep && record.number_of().is_none()
@@ -297,22 +304,25 @@ fn is_numbered_keep(record: &Record) -> bool {
 /// The value of the last keep, with its experiment number.
 pub(crate) fn best_of(records: &[Record]) -> Option<(ExperimentId, Number)> {
     let record = records.iter().rev().find(|record| is_numbered_keep(record))?;
-    Some((record.id, number_to_beat(records, record)?))
+    Some((record.id, number_of_keep(&moved_numbers(records), record)?))
 }
 
-/// The number that a keep stands for among these records.
-fn number_to_beat(records: &[Record], keep: &Record) -> Option<Number> {
-    let controls = records.iter().rev().filter_map(|record| record.control.as_ref());
-    let moved = controls
-        .filter(|control| control.moved && control.experiment == keep.id)
-        .find_map(|control| control.metric.number());
-    moved.or_else(|| keep.metric.number())
+/// What the last control gave for each keep whose number had moved, among these records.
+fn moved_numbers(records: &[Record]) -> BTreeMap<ExperimentId, Number> {
+    let controls = records.iter().filter_map(|record| record.proof.control.as_ref()).filter(|control| control.moved);
+    controls.filter_map(|control| Some((control.experiment, control.metric.number()?))).collect()
+}
+
+/// The number that a keep stands for.
+fn number_of_keep(moved: &BTreeMap<ExperimentId, Number>, keep: &Record) -> Option<Number> {
+    moved.get(&keep.id).cloned().or_else(|| keep.metric.number())
 }
 
 /// The kept record with the best value, and that value; the first of equals.
 pub(crate) fn best_kept_of(records: &[Record]) -> Option<(&Record, Number)> {
     let kept = records.iter().filter(|it| it.outcome == Outcome::Keep);
-    let numbered = kept.filter_map(|record| Some((record, number_to_beat(records, record)?)));
+    let moved = moved_numbers(records);
+    let numbered = kept.filter_map(|record| Some((record, number_of_keep(&moved, record)?)));
     numbered.reduce(|best, other| {
         let is_better = other.0.metric.direction.better(other.1.value, best.1.value);
         if is_better { other } else { best }
@@ -436,14 +446,44 @@ pub fn unnamed_in_a_row(records: &[Record]) -> u32 {
     u32::try_from(unnamed.count()).unwrap_or(u32::MAX)
 }
 
-/// Returns whether two names mean the same direction, ignoring case and white space. Signs count: `dropout -0.1` is not
-/// `dropout +0.1`.
-pub fn same_direction(one: &str, other: &str) -> bool {
-    one == other || folded(one).eq(folded(other))
+/// The endings of words that make no other direction.
+const ENDINGS: [&str; 6] = ["ings", "ing", "ed", "es", "s", "e"];
+
+/// From how many letters on, digits at the end of a word number it.
+const LONG: usize = 5;
+
+/// What names of the same direction have in common: their words without digits and endings.
+pub fn direction_key(name: &str) -> String {
+    let stem = |word: &str| {
+        let letters = word.trim_end_matches(char::is_numeric);
+        // `seed` is no form of `sees`.
+        let least = |ending: &str| if ending.len() > 1 { 3 } else { 2 };
+        let ended = |ending| letters.strip_suffix(ending).filter(|stem| stem.chars().count() >= least(ending));
+        // `schedule2` is `schedule`, but `beta2`, `top5` and `conv1d` are names.
+        match letters.chars().count() {
+            count if letters.contains(char::is_numeric) || (letters != word && (1..LONG).contains(&count)) => {
+                word.to_owned()
+            }
+            _ => ENDINGS.into_iter().find_map(ended).unwrap_or(letters).to_owned(),
+        }
+    };
+    let lower = name.to_lowercase();
+    let is_signed = |token: &str| token.strip_prefix(['+', '-']).is_some_and(|rest| rest.starts_with(char::is_numeric));
+    // `layers +1` is not `layers -1`.
+    let token = |token: &str| match is_signed(token) {
+        true => token.to_owned(),
+        false => token.split(|c: char| !c.is_alphanumeric()).map(stem).collect(),
+    };
+    let mut key: Vec<char> = lower.split_whitespace().map(token).collect::<String>().chars().collect();
+    // `clipping` is `clip`, and `losses` are `loss`.
+    key.dedup_by(|one, other| one == other && one.is_alphabetic());
+    // A name of numbers and signs alone has nothing else.
+    if key.is_empty() { lower } else { key.into_iter().collect() }
 }
 
-fn folded(name: &str) -> impl Iterator<Item = char> {
-    name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase)
+/// Returns whether two names mean the same direction.
+pub fn same_direction(one: &str, other: &str) -> bool {
+    direction_key(one) == direction_key(other)
 }
 
 /// Returns whether an experiment of `records` in this direction was measured. One that crashed without a value does not
@@ -451,15 +491,17 @@ fn folded(name: &str) -> impl Iterator<Item = char> {
 pub fn is_tried(records: &[Record], direction: &str) -> bool {
     let is_measured = |record: &&Record| record.outcome != Outcome::Crash || record.metric.value.is_some();
     let mut named = records.iter().filter(is_measured).filter_map(|record| record.direction.as_deref());
-    named.any(|known| same_direction(known, direction))
+    let key = direction_key(direction);
+    named.any(|known| direction_key(known) == key)
 }
 
 /// The directions that the experiments named, newest first. `records` are oldest first.
 pub fn directions_tried<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<TriedDirection> {
     let mut tried: Vec<TriedDirection> = Vec::new();
+    let mut places = HashMap::new();
     for record in records {
         let Some(direction) = &record.direction else { continue };
-        let at = tried.iter().position(|known| same_direction(&known.direction, direction)).unwrap_or_else(|| {
+        let at = *places.entry(direction_key(direction)).or_insert_with(|| {
             tried.push(TriedDirection {
                 direction: direction.clone(),
                 experiments: 0,

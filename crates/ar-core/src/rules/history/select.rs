@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 use regex::Regex;
 
-use super::records::{CountedOutcome, History};
+use super::{CountedOutcome, History};
 use crate::domain::{Direction, ExperimentId, FEWEST_DIGITS, Note, Record, Which};
 
 /// The order of experiments.
@@ -62,7 +62,7 @@ impl<'a> Candidate<'a> {
             ended: CountedOutcome::of_record(record),
             value: record.metric.value,
             direction: record.metric.direction,
-            finished: Some(record.finished),
+            finished: Some(record.origin.finished),
             said: said.chain(failure).chain(notes.iter().map(|note| note.text.as_str())).collect(),
         }
     }

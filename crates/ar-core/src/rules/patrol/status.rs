@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Serialize, Serializer};
 
-use crate::domain::{CommitId, ExperimentId, Layout, Number, OutageKind, Phase, Severity, Space, Tag, TreeOwner};
-use crate::rules::decide::Trial;
+use crate::domain::{CommitId, ExperimentId, Layout, Number, OutageKind, Phase, Run, Severity, Space, Tag, TreeOwner};
+use crate::rules::decide::{MAX_FRESH, Trial};
 use crate::rules::history::History;
 use crate::rules::schedule::{Capacity, Durations, call_limit, calls_are_short, slots_so_far, too_little_space};
 use crate::rules::stop::{expected_call, expected_run};
@@ -47,7 +47,7 @@ pub struct SleepStatus {
 }
 
 /// An open attempt of a session.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AttemptStatus {
     /// Its number.
     pub id: ExperimentId,
@@ -76,10 +76,16 @@ pub struct AttemptStatus {
     pub newest: Option<Number>,
     /// The number of fresh runs that it has while they decide on it; absent while a control is made.
     pub fresh: Option<u32>,
+    /// True if the baseline runs again for it, to be compared with it.
+    #[serde(skip)]
+    pub is_of_baseline: bool,
     /// Repetitions of its run because another process was on its GPU.
     pub tainted: u32,
     /// The seconds that its run or guard has been waiting in the queue of an engine.
     pub queued: Option<f64>,
+    /// Why it is not known to be in that queue: the engine does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine_away: Option<String>,
 }
 
 fn value_of<S: Serializer>(number: &Option<Number>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -111,6 +117,37 @@ impl AttemptStatus {
     pub fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Guarding | Phase::Confirming)
     }
+
+    /// Returns whether it has a slot: for such a run, or as a recorded experiment that runs again.
+    pub fn is_in_slot(&self) -> bool {
+        self.is_running() || self.phase == Phase::Checking
+    }
+
+    /// Which fresh run decides on it next, in a few words; or that it awaits its control.
+    pub fn confirming(&self) -> String {
+        self.fresh.map_or("control".into(), |done| format!("confirm {}", next_fresh(done)))
+    }
+
+    /// Its step in a few words: that of a slot or seat.
+    pub fn step(&self) -> String {
+        let word = match self.phase {
+            _ if self.engine_away.is_some() => "no answer",
+            _ if self.queued.is_some() => "queued",
+            Phase::Guarding => "guards",
+            Phase::Confirming if self.is_of_baseline => "baseline",
+            Phase::Confirming => return self.confirming(),
+            Phase::Proposing => "agent",
+            Phase::Reviewing => "review",
+            Phase::Checking => "check",
+            _ => "running",
+        };
+        word.to_owned()
+    }
+}
+
+/// The fresh run that follows so many, and how many there are at most.
+pub fn next_fresh(done: u32) -> String {
+    format!("{} of {MAX_FRESH}", (done as usize + 1).min(MAX_FRESH))
 }
 
 /// The slots and seats of a session.
@@ -134,10 +171,16 @@ pub struct LaneStatus {
     /// The UUIDs of its GPUs, with commas; absent for a seat, and where nothing says them.
     #[serde(skip)]
     pub gpu: Option<String>,
-    /// The attempt in it; absent if it is idle.
+    /// The attempt in it, with what is known of its run there; absent if it is idle.
+    #[serde(skip)]
+    pub attempt: Option<AttemptStatus>,
+    /// The number of that.
     pub experiment: Option<ExperimentId>,
-    /// The step of that.
+    /// Its step.
     pub phase: Phase,
+    /// The same in a few words; absent if it is idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doing: Option<String>,
     /// When its run or call started, if that is known.
     #[serde(with = "crate::domain::millis::option")]
     pub since: Option<Timestamp>,
@@ -149,21 +192,21 @@ pub struct LaneStatus {
     pub is_late: bool,
 }
 
-/// The slots and seats with their attempts. `gpus` names the GPUs of each slot, as far as they are known. `now` is
-/// absent if the session is idle.
+/// The slots and seats with their attempts: one that has runs in several slots is there for each. `gpus` names the GPUs of
+/// each slot, as far as they are known; `over` are the runs of open attempts that are over. `now` is absent if the session is
+/// idle.
 pub fn lanes_status(
     history: &History,
     layout: Option<&Layout>,
     attempts: &[AttemptStatus],
+    over: &[Run],
     gpus: &[String],
     now: Option<Timestamp>,
 ) -> LanesStatus {
     let expected = Durations { run: expected_run(history), call: expected_call(history) };
     let capacity = layout.map(|layout| Capacity::of(Some(layout)));
-    let in_slot = |open: &AttemptStatus| match layout {
-        Some(_) => open.slot.filter(|_| open.is_running()),
-        None => open.is_running().then_some(0),
-    };
+    let in_slot =
+        |open: &AttemptStatus| if layout.is_some() { open.slot } else { Some(0) }.filter(|_| open.is_in_slot());
     let in_seat = |open: &AttemptStatus| match layout {
         _ if open.phase != Phase::Proposing => None,
         Some(_) => open.seat,
@@ -172,13 +215,15 @@ pub fn lanes_status(
     let lane = |lane: u32, place: &dyn Fn(&AttemptStatus) -> Option<u32>, takes: f64| {
         let open = attempts.iter().find(|open| place(open) == Some(lane));
         let elapsed = open.and_then(|open| open.elapsed);
-        let left = elapsed.map(|elapsed| takes - elapsed);
+        let left = elapsed.filter(|_| takes > 0.0).map(|elapsed| takes - elapsed);
         let is_late = left.is_some_and(|left| left <= 0.0);
         let limit = open.and_then(|open| open.deadline).zip(elapsed).map(|(limit, elapsed)| (limit - elapsed).max(0.0));
         LaneStatus {
             gpu: None,
+            attempt: open.cloned(),
             experiment: open.map(|open| open.id),
             phase: open.map_or(Phase::Idle, |open| open.phase),
+            doing: open.map(AttemptStatus::step),
             since: open.and_then(|open| open.since),
             left: left.filter(|_| !is_late).map(|left| limit.map_or(left, |limit| left.min(limit))),
             is_late,
@@ -198,7 +243,7 @@ pub fn lanes_status(
         is_concurrent: TreeOwner::of(layout).is_one_of_many(),
         slots: (0..slots).map(slot).collect(),
         seats: (0..seats).map(|seat| lane(seat, &in_seat, expected.call.as_secs_f64())).collect(),
-        busy_share: slots_so_far(history.records(), layout, running, now).busy_share,
+        busy_share: slots_so_far(history.records(), layout, over, running, now).busy_share,
         calls_are_short: capacity.is_some_and(|capacity| calls_are_short(capacity, expected)),
     }
 }
@@ -356,8 +401,10 @@ mod tests {
             deadline: Some(600.0),
             newest: None,
             fresh: None,
+            is_of_baseline: false,
             tainted: 0,
             queued: None,
+            engine_away: None,
         }
     }
 
@@ -367,7 +414,7 @@ mod tests {
 
     fn seen(layout: Option<&Layout>, attempts: &[AttemptStatus]) -> LanesStatus {
         let gpus = ["GPU-1".to_owned()];
-        lanes_status(&history(), layout, attempts, &gpus, Some("2026-11-20T22:10:00Z".parse().unwrap()))
+        lanes_status(&history(), layout, attempts, &[], &gpus, Some("2026-11-20T22:10:00Z".parse().unwrap()))
     }
 
     fn shown(lanes: &[LaneStatus]) -> Vec<Option<(u32, Option<f64>)>> {
@@ -382,6 +429,8 @@ mod tests {
         let proposing = seen(None, &[open(1, Phase::Proposing)]);
         assert_eq!((shown(&proposing.slots), shown(&proposing.seats)), (vec![None], vec![Some((1, None))]));
         assert!(proposing.seats[0].is_late && !running.slots[0].is_late, "others took 40 s");
+        let first = lanes_status(&History::default(), None, &[open(0, Phase::Running)], &[], &[], None);
+        assert!(!first.slots[0].is_late, "nobody knows how long it takes");
         let close = AttemptStatus { deadline: Some(70.0), ..open(1, Phase::Running) };
         assert_eq!(shown(&seen(None, &[close]).slots), [Some((1, Some(10.0)))], "it has no more time than its limit");
     }
@@ -401,6 +450,12 @@ mod tests {
         assert!(attempts[2].is_ready() && attempts[3].is_winner());
         // One slot was busy for five of ten minutes, the other for the last five.
         assert_eq!((lanes.busy_share, lanes.calls_are_short), (Some(0.5), false));
+        let mut over: Run = serde_json::from_value(run(150.0, None)).unwrap();
+        over.commit = Some(CommitId::new("c"));
+        let over = [over];
+        let now = Some("2026-11-20T22:10:00Z".parse().unwrap());
+        let both = lanes_status(&history(), Some(&Layout::of(2)), &attempts[..1], &over, &[], now);
+        assert_eq!(both.busy_share, Some(0.625), "a run of an open attempt that is over counts");
         assert!(seen(Some(&Layout { calls: Some(1), ..Layout::of(16) }), &[]).calls_are_short);
     }
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::Display;
 
-use super::watching::OtherHost;
+use super::OtherHost;
 use crate::domain::{clock_time, count_of};
 
 /// Intervals without a sign of life after which a session that nobody holds is dead, and restarted.

@@ -27,6 +27,8 @@ pub struct Observations {
     pub job: RunFound,
     /// True if the journal names an outage whose end the loop waits for.
     pub outage: bool,
+    /// True if a command beside the loop runs recorded experiments again.
+    pub again: bool,
 }
 
 /// The activity of a session.
@@ -55,6 +57,8 @@ pub enum Activity {
     Recording,
     /// A loop is active between experiments.
     Between,
+    /// Recorded experiments run again, for `ar verify` or `ar ablate`.
+    Remeasuring,
     /// A process is active; its step cannot be read.
     Working,
     /// No loop is active; the run continues by itself.
@@ -75,6 +79,7 @@ pub fn activity(seen: Observations) -> Activity {
         (true, Some(Phase::Running | Phase::Guarding | Phase::Confirming)) if seen.job == RunFound::Pending => {
             Activity::Paused
         }
+        (true, Some(Phase::Idle | Phase::Waiting)) if seen.again => Activity::Remeasuring,
         (true, Some(Phase::Idle | Phase::Waiting)) => Activity::Between,
         (true, Some(Phase::Proposing)) => Activity::Proposing,
         (true, Some(Phase::Committing)) => Activity::Committing,
@@ -307,10 +312,10 @@ mod tests {
             (None, true, Gone, Activity::Working),
             (None, false, Gone, Activity::Idle),
         ] {
-            let seen = Observations { phase, owned, job, outage: false };
+            let seen = Observations { phase, owned, job, outage: false, again: false };
             assert_eq!(activity(seen), expected, "{phase:?} {owned} {job:?}");
         }
-        let seen = Observations { phase: Some(Phase::Idle), owned: true, job: Gone, outage: true };
+        let seen = Observations { phase: Some(Phase::Idle), owned: true, job: Gone, outage: true, again: false };
         assert_eq!(activity(seen), Activity::Waiting);
         assert_eq!(activity(Observations { owned: false, ..seen }), Activity::Idle, "nobody waits");
     }

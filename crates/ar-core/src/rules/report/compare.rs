@@ -53,7 +53,7 @@ const NAMES: [&str; 5] = ["version", "tag", "created", "started_from", "follows"
 pub fn compare(a: &Record, b: &Record, terms: [Option<&Contract>; 2]) -> Vec<Compared> {
     let mut rows = metrics(a, b);
     rows.extend(cost(a, b));
-    rows.extend(differing(Aspect::Environment, [&*a.environment, &*b.environment].map(known)));
+    rows.extend(differing(Aspect::Environment, [&*a.origin.environment, &*b.origin.environment].map(known)));
     rows.extend(differing(Aspect::Settings, [settings(a, terms[0]), settings(b, terms[1])]));
     rows
 }
@@ -85,7 +85,7 @@ fn cost(a: &Record, b: &Record) -> Vec<Compared> {
     type Cost = fn(&Record) -> Option<f64>;
     let costs: [(&str, Cost); 3] = [
         ("seconds per run", |record| record.seconds_per_run().map(rounded)),
-        ("agent seconds", |record| record.agent.as_ref().map(|call| rounded(call.seconds))),
+        ("agent seconds", |record| record.origin.agent.as_ref().map(|call| rounded(call.seconds))),
         (MEMORY, |record| record.memory_gb.map(rounded)),
     ];
     let row = |(name, of): (&str, Cost)| numbers(Aspect::Cost, name, number(of(a)), number(of(b)));
@@ -369,7 +369,7 @@ mod tests {
             ]
         );
         let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::Log };
-        let at = a.started;
+        let at = a.origin.started;
         let one = Contract::new("one".parse().unwrap(), metric, "sh train.sh".into(), a.commit.clone(), at);
         let two = Contract { tag: "two".parse().unwrap(), min_delta: 0.5.into(), ..one.clone() };
         let rows = compare(&a, &a, [Some(&one), Some(&two)]);

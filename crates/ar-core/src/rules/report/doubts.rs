@@ -1,14 +1,17 @@
 //! Warnings about values: the same digits, controls that moved, chance, large jumps, walls and wasted time.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use super::summary::{KeptStep, Point, Summary, summarize};
-use super::warnings::{Evidence, Warning, listed, next_tag};
+use super::{Evidence, KeptStep, Point, Summary, Warning, listed, next_tag, summarize};
 use crate::domain::{
     Contract, Direction, ExperimentId, FailureClass, Outcome, Record, WallKind, count_of, duration_text, percent_text,
     span_text, two_digits,
 };
-use crate::rules::decide::{kept_uncontrolled, moved_in_a_row};
+use crate::rules::decide::{
+    Sample, fresh_runs, kept_uncontrolled, mean, moved_in_a_row, samples, session_noise, verified,
+};
 use crate::rules::history::{CountedOutcome, History, RunningMedian};
 
 /// The measured experiments in a row with the digits of the baseline from which it is doubtful that the code is run. A coarse
@@ -18,15 +21,69 @@ const SAME: usize = 6;
 /// The controls in a row that moved from which it is doubtful that the metric can be compared at all.
 const MOVED: usize = 3;
 
+/// The distance of the baseline's runs, relative to their mean, from which the gains of single changes drown in the noise.
+const NOISY: f64 = 0.1;
+
 /// The doubts about the numbers of session `tag`: those of `points` are the baseline's, though the command starts `program`; the
-/// last gains did not stand, as their controls moved; or the controls of keeps gave no number.
+/// last gains did not stand, as their controls moved; the controls of keeps gave no number; or all are too noisy.
 pub fn doubted_numbers(tag: &str, points: &[Point], records: &[Record], program: Option<&str>) -> Vec<Warning> {
     let doubts = [
+        too_noisy(tag, records),
         controls_moved(tag, &moved_in_a_row(records)),
         controls_failed(tag, &kept_uncontrolled(records)),
         same_digits(tag, points, program),
     ];
     doubts.into_iter().flatten().collect()
+}
+
+/// Warns of a metric whose runs of the baseline lie far apart.
+pub fn too_noisy(tag: &str, records: &[Record]) -> Option<Warning> {
+    let baseline = records.first().filter(|record| record.id.is_baseline())?;
+    let values: Vec<f64> = fresh_runs(baseline).iter().map(|run| run.value).collect();
+    let [low, high] = [f64::min, f64::max].map(|of| values.iter().copied().reduce(of));
+    let apart = (high? - low?) / mean(values.iter().copied())?.abs();
+    (apart.is_finite() && apart > NOISY).then(|| Warning {
+        kind: "too_noisy",
+        what: format!(
+            "{} is too noisy: the baseline's {} differ by {}",
+            baseline.metric.name,
+            count_of(values.len() as u32, "run"),
+            percent_text(apart)
+        ),
+        hint: Some(format!(
+            "let the command average over more data or several trainings, then run `ar run --tag {}` with its other terms",
+            next_tag(tag)
+        )),
+    })
+}
+
+/// Warns of recorded values that fresh runs of the same commits do not reproduce.
+pub fn unreproduced(tag: &str, history: &History) -> Option<Warning> {
+    let mut fresh: BTreeMap<ExperimentId, Vec<Sample>> = BTreeMap::new();
+    for pair in history.verified() {
+        for (id, values) in [(&pair.a, &pair.values_a), (&pair.b, &pair.values_b)] {
+            if let Some(id) = id.own() {
+                fresh.entry(id).or_default().extend(samples(values));
+            }
+        }
+    }
+    let noise = session_noise(history)?;
+    let differs = |(id, fresh): (&ExperimentId, &Vec<Sample>)| {
+        let record = history.get(*id)?;
+        let (recorded, direction) = (record.metric.number()?, record.metric.direction);
+        let found = verified(direction, &fresh_runs(record), fresh, Some(&noise))?;
+        let mean = mean(fresh.iter().map(|run| run.value))?;
+        let decimals = recorded.decimals().clamp(1, 12);
+        let runs = count_of(fresh.len() as u32, "fresh run");
+        let text = format!("experiment {id} was recorded with {recorded:#}, and {runs} gave {mean:.decimals$}");
+        (found.low > 0.0 || found.high < 0.0).then_some((*id, text))
+    };
+    let (ids, texts): (Vec<ExperimentId>, Vec<String>) = fresh.iter().filter_map(differs).unzip();
+    Some(Warning {
+        kind: "unreproduced",
+        what: format!("fresh runs do not reproduce what was recorded: {}", texts.join("; ")),
+        hint: Some(format!("trust the fresh runs; `ar repro {} --tag {tag}` repeats the recorded one", ids.first()?)),
+    })
 }
 
 fn controls_failed(tag: &str, uncontrolled: &[ExperimentId]) -> Option<Warning> {
@@ -323,7 +380,9 @@ impl WallCounts {
     /// Counts them; `None` where no record of a number has its wall.
     pub fn of(records: &[Record]) -> Option<WallCounts> {
         let mut counts = WallCounts::default();
-        for wall in records.iter().filter(|record| record.metric.value.is_some()).filter_map(|record| record.sandbox) {
+        for wall in
+            records.iter().filter(|record| record.metric.value.is_some()).filter_map(|record| record.proof.sandbox)
+        {
             match wall {
                 WallKind::Bwrap => counts.bwrap += 1,
                 WallKind::None => counts.none += 1,

@@ -1,11 +1,11 @@
 //! The results of experiments by what they have in common: file, direction, expectation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
 use crate::domain::{Direction, ExperimentId, Layout, Number, Record};
-use crate::rules::{CountedOutcome, KeptStep, RunOf, distinct_runs, gpu_hours, run_seconds, same_direction};
+use crate::rules::{CountedOutcome, KeptStep, RunOf, direction_key, distinct_runs, gpu_hours, run_seconds};
 
 /// The results of the experiments that changed a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -50,6 +50,15 @@ pub struct Patterns {
     pub directions: Vec<DirectionResult>,
     /// The expectations, in the order of recording.
     pub hypotheses: Vec<Expectation>,
+    /// The results of the second looks; absent without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_looks: Option<Tally>,
+}
+
+/// Sums up the second looks, of which `kept` are the steps of the summary.
+pub fn of_second_looks(records: &[Record], kept: &[KeptStep], layout: Option<&Layout>) -> Option<Tally> {
+    let groups: Vec<Vec<usize>> = records.iter().map(|record| vec![0; usize::from(record.is_second_look())]).collect();
+    tally(records, &groups, 1, kept, layout).pop().filter(|found| found.tried > 0)
 }
 
 /// Sums up experiments by the files that they changed, the largest gain first. `files` are those of each record, and `kept` the
@@ -121,17 +130,14 @@ pub struct DirectionResult {
 /// `records`; the baseline belongs to no direction. Empty where no experiment that ran names one.
 pub fn by_direction(records: &[Record], kept: &[KeptStep], layout: Option<&Layout>) -> Vec<DirectionResult> {
     let mut names: Vec<Option<String>> = Vec::new();
+    let mut places = HashMap::new();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for record in records {
         if record.id.is_baseline() {
             groups.push(Vec::new());
             continue;
         }
-        let is_of = |known: &Option<String>| match (known, &record.direction) {
-            (Some(one), Some(other)) => same_direction(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        };
-        let place = names.iter().position(is_of).unwrap_or_else(|| {
+        let place = *places.entry(record.direction.as_deref().map(direction_key)).or_insert_with(|| {
             names.push(record.direction.clone());
             names.len() - 1
         });
@@ -326,7 +332,7 @@ mod tests {
             made(id, outcome, 60.0, json!({"value": value, "proposal": proposal}))
         };
         let mut unrun = refused(5);
-        unrun.proposal = of(9, "discard", "1", proposal(Some("never ran"), None)).proposal;
+        unrun.origin.proposal = of(9, "discard", "1", proposal(Some("never ran"), None)).origin.proposal;
         let records = [
             of(0, "keep", "2.0", proposal(Some("a baseline expects nothing"), None)),
             of(1, "keep", "1.5", proposal(Some("less noise"), Some("1.75"))),

@@ -84,6 +84,8 @@ impl KeptStep {
 /// The summary of a series of experiments.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
+    /// The index of the baseline among the points.
+    pub baseline: Option<usize>,
     /// The index of the best keep among the points.
     pub best: Option<usize>,
     /// The gain of the best over the baseline, in the metric's unit.
@@ -157,6 +159,7 @@ pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>
     let ends = best.map(|(_, value)| value).zip(start);
     let gain = ends.map(|(value, start)| direction.gain(value, start));
     let mut summary = Summary {
+        baseline,
         best: best.map(|(index, _)| index),
         gain,
         relative_gain: ends.and_then(|(value, start)| relative_gain(direction, value, start)),
@@ -312,9 +315,9 @@ pub fn time_split(records: &[Record], waits: Waits, limit: Option<Duration>, tot
         return None;
     }
     let guards = |record: &Record| {
-        let earlier = record.versions.iter().flat_map(|version| &version.guards);
-        let guards = earlier.chain(&record.guards).map(|guard: &GuardRun| guard.seconds).sum::<f64>();
-        guards + record.review.as_ref().map_or(0.0, |review| review.seconds)
+        let earlier = record.change.versions.iter().flat_map(|version| &version.guards);
+        let guards = earlier.chain(&record.proof.guards).map(|guard: &GuardRun| guard.seconds).sum::<f64>();
+        guards + record.proof.review.as_ref().map_or(0.0, |review| review.seconds)
     };
     let mut left = total;
     let mut part = |seconds: f64| {
@@ -324,7 +327,7 @@ pub fn time_split(records: &[Record], waits: Waits, limit: Option<Duration>, tot
         seconds
     };
     let runs = part(records.iter().map(Record::run_seconds).sum());
-    let calls = records.iter().filter_map(|record| record.agent.as_ref()).map(|call| call.seconds);
+    let calls = records.iter().filter_map(|record| record.origin.agent.as_ref()).map(|call| call.seconds);
     let agent = part(calls.sum::<f64>() + waits.idle_calls);
     let guards = part(records.iter().map(guards).sum());
     let outages = part(waits.outages);

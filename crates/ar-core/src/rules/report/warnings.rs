@@ -181,7 +181,7 @@ pub(crate) fn environment_changed(evidence: Evidence<'_>) -> Option<Warning> {
 
 /// Keeps whose values may come from other code than their commits.
 pub(crate) fn changed_while_running(evidence: Evidence<'_>) -> Option<Warning> {
-    let ids = evidence.ids(|it| it.outcome == Outcome::Keep && !it.changed_while_running.is_empty());
+    let ids = evidence.ids(|it| it.outcome == Outcome::Keep && !it.conditions.changed_while_running.is_empty());
     let last = ids.last()?;
     Some(Warning {
         kind: "changed_while_running",
@@ -263,12 +263,14 @@ pub(crate) fn doubted_by_the_reviewer(evidence: Evidence<'_>) -> Option<Warning>
 /// Keeps that no reviewer has judged, in a session that has one, or had.
 pub(crate) fn unreviewed(evidence: Evidence<'_>) -> Option<Warning> {
     let ids = evidence.ids(|record| record.open_review().is_some() && record.is_unreviewed());
-    let reviewer = if evidence.facts.has_reviewer { "" } else { " --reviewer COMMAND" };
     let have = if ids.len() == 1 { "has" } else { "have" };
     (!ids.is_empty()).then(|| Warning {
         kind: "unreviewed",
         what: format!("{} {have} no review: {}", count_of(ids.len(), "keep"), listed(&ids)),
-        hint: evidence.tag.map(|tag| format!("run `ar resume {tag}{reviewer}` to have them reviewed")),
+        hint: evidence.tag.map(|tag| match evidence.facts.has_reviewer {
+            true => format!("run `ar review --tag {tag}` to have them reviewed"),
+            false => format!("run `ar resume {tag} --reviewer COMMAND` to have them reviewed"),
+        }),
     })
 }
 

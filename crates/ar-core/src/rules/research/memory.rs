@@ -2,7 +2,7 @@
 //! merged, the findings of earlier agent calls, and the next idea from the backlog.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
@@ -10,7 +10,7 @@ use crate::domain::{
     Draw, ExperimentId, Idea, IdeaKind, IdeaState, KEPT, Lesson, LessonId, Outcome, Record, Tag, TriedDirection, USER,
     count_of,
 };
-use crate::rules::history::{History, directions_tried, is_sound, same_direction};
+use crate::rules::history::{History, direction_key, directions_tried, is_sound, same_direction};
 
 /// The most entries before older ones are merged.
 const MOST: usize = 50;
@@ -103,7 +103,7 @@ pub fn keep_lesson(history: &History, record: &Record) -> Lesson {
         },
         context: context(record, history.had_to_beat(record), Some(record)),
         experiment: record.id.to_string(),
-        time: record.finished,
+        time: record.origin.finished,
     }
 }
 
@@ -134,7 +134,7 @@ pub fn pivot_lesson(history: &History, turn: u32) -> Option<Lesson> {
         insight: said.unwrap_or_else(made_of_numbers),
         context: context(last, history.incumbent(), best),
         experiment: range(&members),
-        time: last.finished,
+        time: last.origin.finished,
     })
 }
 
@@ -176,7 +176,7 @@ pub fn summary_lesson(history: &History, after: u32, lessons: &[Lesson]) -> Opti
         insight,
         context: context(last, before, history.incumbent()),
         experiment: range(&new),
-        time: last.finished,
+        time: last.origin.finished,
     })
 }
 
@@ -184,7 +184,7 @@ pub fn summary_lesson(history: &History, after: u32, lessons: &[Lesson]) -> Opti
 /// of an earlier session with the same tag has another time.
 pub fn summed_up(history: &History, lessons: &[Lesson], after: u32) -> u32 {
     let is_last = |record: &&Record| {
-        lessons.iter().any(|lesson| lesson.time == record.finished && lesson.id == summary_id(record))
+        lessons.iter().any(|lesson| lesson.time == record.origin.finished && lesson.id == summary_id(record))
     };
     history.records().iter().rev().find(is_last).map_or(after, |record| record.sequence().max(after))
 }
@@ -254,7 +254,7 @@ pub fn learned(records: &[Record], noted: &[(ExperimentId, String)]) -> Vec<Lear
     let outcome = |id: ExperimentId| records.iter().find(|record| record.id == id).map(|record| record.outcome);
     let finding = |experiment, text| Learned { experiment, outcome: outcome(experiment), text, is_lesson: false };
     let mut all: Vec<Learned> = Vec::new();
-    for record in records.iter().filter(|record| record.proposal.is_some()) {
+    for record in records.iter().filter(|record| record.origin.proposal.is_some()) {
         let lesson = record.lesson().into_iter();
         all.extend(lesson.map(|text| Learned { is_lesson: true, ..finding(record.id, text) }));
         all.extend(record.findings().into_iter().map(|text| finding(record.id, text)));
@@ -288,10 +288,9 @@ pub fn draw<'a>(
     tried: &[TriedDirection],
     offered: impl Fn(&Idea) -> usize,
 ) -> Option<&'a Idea> {
-    let was_tried = |idea: &Idea| {
-        let direction = idea.idea.direction.as_ref();
-        direction.is_some_and(|direction| tried.iter().any(|known| same_direction(&known.direction, direction)))
-    };
+    let tried: HashSet<String> = tried.iter().map(|known| direction_key(&known.direction)).collect();
+    let was_tried =
+        |idea: &Idea| idea.idea.direction.as_ref().is_some_and(|direction| tried.contains(&direction_key(direction)));
     let pool = |is_meant: fn(&Idea) -> bool| {
         ideas.iter().filter(|idea| idea.idea.kind == kind && is_meant(idea) && !was_tried(idea)).collect::<Vec<&Idea>>()
     };
@@ -527,7 +526,7 @@ mod tests {
         assert_eq!(draw(&ideas, "t/7", &[]).unwrap().id, first);
         let tried =
             |direction: String| TriedDirection { direction, experiments: 1, kept: 0, best: None, last: 1.into() };
-        let all: Vec<_> = ideas.iter().map(|idea| tried(format!("D {}", idea.id))).collect();
+        let all: Vec<_> = ideas.iter().map(|idea| tried(format!("D{}", idea.id))).collect();
         assert_eq!(draw(&ideas, "t/7", &all), None);
     }
 

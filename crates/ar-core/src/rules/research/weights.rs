@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::axes::AxisValues;
+use super::AxisValues;
 use crate::domain::{Composite, Form, Tag};
 
 /// The fewest ratings that weights are fitted to: two for each of the four axes of research. With fewer, the error that

@@ -47,17 +47,17 @@ const UNATTENDED: Duration = Duration::from_secs(90 * 60);
 /// The number of long pauses in a row from which an unattended loop ends, instead of shortening them to that.
 const CUT_IN_A_ROW: usize = 3;
 
-/// Between these two a pause loses the prompt cache and wins too little for it.
-const DEAD_ZONE: (Duration, Duration) = (Duration::from_secs(181), Duration::from_secs(1499));
+/// Above the first and below the second a pause loses the prompt cache and wins too little for it.
+const DEAD_ZONE: (Duration, Duration) = (Duration::from_secs(300), Duration::from_secs(1200));
 
 /// Warns of a fixed pause in the dead zone.
 pub fn cadence_warning(cadence: Cadence) -> Option<String> {
     let Cadence::Fixed(pause) = cadence else { return None };
     let (first, last) = DEAD_ZONE;
-    (first..=last).contains(&pause).then(|| {
+    (first < pause && pause < last).then(|| {
         format!(
             "a cadence of {} is in the dead zone of {} to {} s: an agent's prompt cache is lost, and little is saved; write \
-             at most 180s or at least 25m, or `adaptive`",
+             at most 5m or at least 20m, or `adaptive`",
             duration_text(pause),
             first.as_secs(),
             last.as_secs()
@@ -264,8 +264,8 @@ mod tests {
     fn a_fixed_pause_in_the_dead_zone_is_warned_of() {
         let warned = |text: &str| cadence_warning(text.parse().unwrap()).is_some();
         assert_eq!(
-            ["180s", "181s", "5m", "1499s", "25m", "adaptive"].map(warned),
-            [false, true, true, true, false, false]
+            ["270s", "5m", "301s", "1199s", "20m", "adaptive"].map(warned),
+            [false, false, true, true, false, false]
         );
     }
 

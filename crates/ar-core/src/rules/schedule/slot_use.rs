@@ -33,9 +33,14 @@ pub struct RunOf<'a> {
 impl RunOf<'_> {
     /// When it ended.
     pub fn ended(&self) -> Timestamp {
-        let length = SignedDuration::try_from_secs_f64(self.run.seconds).unwrap_or_default();
-        self.run.started.checked_add(length).unwrap_or(self.run.started)
+        time_of(self.run).1
     }
+}
+
+/// When a run started and ended.
+fn time_of(run: &Run) -> (Timestamp, Timestamp) {
+    let length = SignedDuration::try_from_secs_f64(run.seconds).unwrap_or_default();
+    (run.started, run.started.checked_add(length).unwrap_or(run.started))
 }
 
 /// All runs by time, each once: that of a train stands in the records of all its members.
@@ -64,13 +69,15 @@ pub fn is_concurrent(records: &[Record], layout: Option<&Layout>) -> bool {
 
 /// The slots of a session with this layout now, by its records.
 pub fn slots(records: &[Record], layout: Option<&Layout>) -> Slots {
-    slots_so_far(records, layout, std::iter::empty(), None)
+    slots_so_far(records, layout, &[], std::iter::empty(), None)
 }
 
-/// The same while runs go on that started at these moments; until `now` if a loop is active.
+/// The same with the runs of open attempts that are over, and while others go on that started at these moments; until `now` if
+/// a loop is active.
 pub(crate) fn slots_so_far(
     records: &[Record],
     layout: Option<&Layout>,
+    over: &[Run],
     going_on: impl Iterator<Item = Timestamp>,
     now: Option<Timestamp>,
 ) -> Slots {
@@ -78,7 +85,10 @@ pub(crate) fn slots_so_far(
     let count = layout.map(|layout| layout.slots).max(used).unwrap_or(1).max(1);
     let runs = distinct_runs(records);
     let queued = median(runs.iter().filter_map(|run| run.run.queued));
-    let mut times: Vec<(Timestamp, Timestamp)> = runs.iter().map(|run| (run.run.started, run.ended())).collect();
+    let is_known =
+        |run: &&Run| runs.iter().any(|known| (known.run.started, &known.run.commit) == (run.started, &run.commit));
+    let over = over.iter().filter(|run| !is_known(run));
+    let mut times: Vec<_> = runs.iter().map(|run| run.run).chain(over).map(time_of).collect();
     let end = |started: Timestamp| (started, now.map_or(started, |now| now.max(started)));
     times.extend(going_on.map(end));
     // Until now at least.
@@ -107,7 +117,7 @@ pub fn run_seconds(runs: &[RunOf<'_>]) -> f64 {
 /// where there was none.
 pub fn gpu_hours(runs: &[RunOf<'_>], layout: Option<&Layout>) -> Option<f64> {
     let divided = layout.filter(|layout| layout.gpus.is_some()).map(|layout| layout.gpus_per_run);
-    let gpus = |run: &RunOf<'_>| match run.record.environment.gpus {
+    let gpus = |run: &RunOf<'_>| match run.record.origin.environment.gpus {
         0 => 0,
         all => divided.unwrap_or(all),
     };

@@ -358,7 +358,7 @@ fn seat_of(place: AttemptPlace) -> Option<u32> {
 pub struct OpenAtEnd {
     /// The journal's step.
     pub phase: Phase,
-    /// True for a run that waiting winners need, false for an experiment of its own.
+    /// True for a run that waiting winners need and for a second look, false for a change that is new.
     pub is_trial: bool,
     /// True if it has a commit.
     pub has_commit: bool,

@@ -160,15 +160,15 @@ pub fn expected_run(history: &History) -> Duration {
     let runs =
         newest_first().flat_map(|record| record.runs.iter().rev().map(|run| run.seconds + run.queued.unwrap_or(0.0)));
     let guards = newest_first().flat_map(|record| {
-        let earlier = record.versions.iter().rev().map(|version| &version.guards);
-        [&record.guards].into_iter().chain(earlier).filter(|guards| !guards.is_empty())
+        let earlier = record.change.versions.iter().rev().map(|version| &version.guards);
+        [&record.proof.guards].into_iter().chain(earlier).filter(|guards| !guards.is_empty())
     });
     newest(runs) + newest(guards.map(|guards| guards.iter().map(|guard| guard.seconds).sum()))
 }
 
 /// The expected time of an agent call, in the same way.
 pub fn expected_call(history: &History) -> Duration {
-    newest(history.records().iter().rev().filter_map(|record| record.agent.as_ref()).map(|agent| agent.seconds))
+    newest(history.records().iter().rev().filter_map(|record| record.origin.agent.as_ref()).map(|agent| agent.seconds))
 }
 
 /// The median of the newest durations.
@@ -179,7 +179,7 @@ fn newest(newest_first: impl Iterator<Item = f64>) -> Duration {
 /// The fewest numbers before `kill2` acts.
 const FEWEST: usize = 10;
 
-/// The mean novelty below which `kill2` ends a research session whatever its axes are: its agent repeats itself.
+/// The mean novelty below which `kill2` ends a research session whatever its axes are: its agent repeats or invents claims.
 const REPEATS: f64 = 0.3;
 
 /// The first of the contract's rules that says that the loop is to stop.
@@ -308,7 +308,7 @@ impl<'a> RuleData<'a> {
         let numbers = json!({"slope": slope, "over": count, "novelty": novelty});
         if let Some(novelty) = novelty.filter(|novelty| *novelty < REPEATS) {
             let why = format!(
-                "the mean novelty of these iterations is {novelty:.4}, below {REPEATS}: the agent repeats itself"
+                "the mean novelty of these iterations is {novelty:.4}, below {REPEATS}: the agent repeats or invents claims"
             );
             return reached(numbers, why);
         }

@@ -97,7 +97,8 @@ pub(crate) fn in_seat(directive: Directive, seat: u32) -> Directive {
     }
 }
 
-/// The iteration of an experiment; `None` for the baseline, and for lost, disturbed and tainted runs. `incumbent` is the value to beat.
+/// The iteration of an experiment; `None` for the baseline, for lost, disturbed and tainted runs, and for second looks that are not
+/// kept. `incumbent` is the value to beat.
 pub(crate) fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
     use FailureClass::{Changed, Lost, Tainted};
     let is_disturbed = |failure: &Failure| matches!(failure.class, Lost | Changed | Tainted);
@@ -106,6 +107,9 @@ pub(crate) fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
     }
     if record.outcome == Outcome::Keep {
         return Some(Turn::Kept);
+    }
+    if record.is_second_look() {
+        return None;
     }
     if record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Repeated) {
         return Some(Turn::Repeated);
@@ -118,26 +122,24 @@ pub(crate) fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
     Some(Turn::NotKept { worse, finding: !record.findings().is_empty() })
 }
 
-/// The rung that a session's experiments lead to, and the experiments after which it was flagged. Agent calls without
-/// changes have no record and do not count.
-pub(crate) fn advance_all(ladder: Ladder, history: &History, research: bool) -> (LadderPosition, Vec<ExperimentId>) {
+/// The position of a session on its ladder after each of its records. Agent calls without changes have no record and do
+/// not count.
+pub fn rungs(contract: Option<&Contract>, history: &History) -> Vec<LadderPosition> {
+    let ladder = contract.map(|contract| contract.ladder).unwrap_or_default();
+    let research = contract.is_some_and(Contract::allows_research);
     let mut rung = LadderPosition::default();
-    let mut flagged = Vec::new();
     let mut incumbent = None;
-    for record in history.records() {
+    let after = |record: &Record| {
         if let Some(turn) = turn_of(record, incumbent) {
-            let before = rung.flags;
             rung = advance(ladder, rung, turn, research);
-            if rung.flags > before {
-                flagged.push(record.id);
-            }
         }
         if record.outcome == Outcome::Keep {
             // Only the last car of a train has a value.
             incumbent = record.metric.value.or(incumbent);
         }
-    }
-    (rung, flagged)
+        rung
+    };
+    history.records().iter().map(after).collect()
 }
 
 fn refine(rung: LadderPosition, turn: Turn, research: bool) -> LadderPosition {
@@ -191,7 +193,7 @@ const TOLD: usize = 50;
 /// The state of a session on its ladder.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LadderState {
-    /// Iterations since the last keep.
+    /// The count of the ladder towards its next step, as other programs read it.
     stale_count: u32,
     /// The position of the session on its ladder.
     #[serde(default)]
@@ -213,19 +215,20 @@ pub struct LadderState {
 impl LadderState {
     /// The state that a session's records lead to.
     pub fn of_records(contract: Option<&Contract>, history: &History) -> Self {
-        let ladder = contract.map(|contract| contract.ladder).unwrap_or_default();
-        let (rung, flagged) = advance_all(ladder, history, contract.is_some_and(Contract::allows_research));
-        LadderState { stale_count: history.since_keep(), rung, flagged, ..LadderState::default() }
+        let mut state = LadderState::default();
+        for (record, rung) in history.records().iter().zip(rungs(contract, history)) {
+            if rung.flags > state.rung.flags {
+                state.flagged.push(record.id);
+            }
+            (state.stale_count, state.rung) = (rung.stale, rung);
+        }
+        state.explore(contract.map_or(0, |contract| contract.explore));
+        state
     }
 
     /// The rung.
     pub fn position(&self) -> LadderPosition {
         self.rung
-    }
-
-    /// The iterations since the last keep.
-    pub fn stale_count(&self) -> u32 {
-        self.stale_count
     }
 
     /// The experiments after which the session was flagged for review.
@@ -259,20 +262,13 @@ impl LadderState {
     }
 
     /// The direction that a change names although it was tried and a new one was asked for.
-    pub fn repeated_direction(
-        &self,
-        contract: &Contract,
-        history: &History,
-        direction: Option<&str>,
-        seat: Option<u32>,
-    ) -> Option<String> {
-        let named = direction.filter(|_| self.directive_in(contract, seat).refuses_tried())?;
+    pub fn repeated_direction(&self, history: &History, direction: Option<&str>) -> Option<String> {
+        let named = direction.filter(|_| self.wants_new_direction())?;
         is_tried(history.records(), named).then(|| named.to_owned())
     }
 
     /// Counts an experiment that `history` has.
     pub fn count(&mut self, contract: &Contract, history: &History, record: &Record) {
-        self.stale_count = if record.outcome == Outcome::Keep { 0 } else { self.stale_count + 1 };
         if let Some(turn) = turn_of(record, history.best().map(|(_, number)| number.value)) {
             self.take(contract, history, turn);
         }
@@ -281,7 +277,6 @@ impl LadderState {
     /// Counts a call that changed nothing. Returns the rung of before.
     pub fn count_idle(&mut self, contract: &Contract, history: &History) -> LadderPosition {
         let before = self.rung;
-        self.stale_count += 1;
         self.take(contract, history, Turn::Idle);
         before
     }
@@ -302,7 +297,11 @@ impl LadderState {
 
     fn step_to(&mut self, rung: LadderPosition, contract: &Contract, history: &History) {
         let before = std::mem::replace(&mut self.rung, rung);
+        self.stale_count = rung.stale;
         let after = history.last_id();
+        if rung.turns > before.turns {
+            self.explore(contract.explore);
+        }
         let (flags, directive) = self.new_since(before);
         if let Some(directive) = directive {
             self.told.push(ToldStep { after, directive });
@@ -337,19 +336,35 @@ impl LadderState {
         std::mem::take(&mut self.stops_for_flag)
     }
 
-    /// The role to be asked for a proposal before the next experiment, if `count` are to be asked at a pivot.
+    /// Has `count` roles asked for a proposal, if this is a pivot.
+    fn explore(&mut self, count: u32) {
+        if count > 0 && self.wants_new_direction() {
+            self.explored.begin(self.rung.turns, count);
+        }
+    }
+
+    /// The role to be asked for a proposal before the next experiment, if `count` are to be asked at a pivot. Experiments
+    /// that end meanwhile drop none.
     pub fn next_role(&self, count: u32) -> Option<Role> {
-        self.explored.next_role(self.rung.turns, count).filter(|_| self.wants_new_direction())
+        self.explored.next_role(count)
     }
 
     /// Notes that a role was asked, and its proposal if it made one.
     pub fn note_proposal(&mut self, proposal: Option<RoleProposal>) {
-        self.explored.note(self.rung.turns, proposal);
+        self.explored.note(proposal);
     }
 
-    /// The proposals for the next experiment.
-    pub fn proposals(&self) -> &[RoleProposal] {
-        if self.wants_new_direction() { self.explored.at(self.rung.turns) } else { &[] }
+    /// The proposals to show for an experiment: every one at the pivot, else the first.
+    pub fn proposals(&self, id: ExperimentId) -> &[RoleProposal] {
+        let is_first = self.explored.shown.is_none_or(|shown| shown == id);
+        if self.wants_new_direction() || is_first { &self.explored.proposals } else { &[] }
+    }
+
+    /// Notes that the agent of an experiment is shown the proposals, if there are any.
+    pub fn show_proposals(&mut self, id: ExperimentId) {
+        if !self.explored.proposals.is_empty() {
+            self.explored.shown.get_or_insert(id);
+        }
     }
 }
 
@@ -443,11 +458,13 @@ mod tests {
         let contract = sample::contract("x");
         let (history, ladder) = session(&[[true].as_slice(), &[false; 12]].concat(), &contract);
         let recorded = LadderState::of_records(Some(&contract), &history);
-        assert_eq!((ladder.position(), ladder.stale_count()), (recorded.position(), 12));
+        assert_eq!((ladder.position(), ladder.stale_count), (recorded.position(), recorded.stale_count));
+        let counts: Vec<u32> = rungs(Some(&contract), &history).iter().map(|rung| rung.stale).collect();
+        assert_eq!((ladder.stale_count, &counts[5..]), (2, &[4, 0, 1, 2, 3, 4, 0, 1, 2][..]), "a pivot begins anew");
         let told: Vec<u32> = ladder.told().iter().map(|step| step.after.number()).collect();
         assert_eq!(told, [4, 6, 9, 11], "refine and pivot, twice");
         let (_, kept) = session(&[false, false, false, true], &contract);
-        assert_eq!((kept.stale_count(), kept.told(), kept.directive()), (0, &[][..], Directive::Free));
+        assert_eq!((kept.stale_count, kept.told(), kept.directive()), (0, &[][..], Directive::Free));
     }
 
     #[test]
@@ -468,14 +485,21 @@ mod tests {
 
     #[test]
     fn proposals_belong_to_one_pivot() {
-        let contract = sample::contract("x");
-        let (mut history, mut ladder) = session(&[false; 5], &contract);
-        assert_eq!((ladder.next_role(0), ladder.next_role(2)), (None, Some(Role::Investigate)));
-        ladder.note_proposal(Some(RoleProposal { role: Role::Investigate, text: "x".into() }));
-        assert_eq!((ladder.proposals().len(), ladder.next_role(1)), (1, None));
-        history.push(sample::record(json!({"id": 6, "outcome": "keep", "value": "1.0"})));
-        ladder.count(&contract, &history, &history.records()[6].clone());
-        assert_eq!((ladder.proposals(), ladder.next_role(2)), (&[][..], None), "no pivot any more");
+        let contract = Contract { explore: 2, ..sample::contract("x") };
+        for (outcome, value) in [("keep", "1.0"), ("discard", "3.0")] {
+            let (mut history, mut ladder) = session(&[false; 5], &contract);
+            let proposal = |role| Some(RoleProposal { role, text: "x".into() });
+            assert_eq!((ladder.next_role(0), ladder.next_role(2)), (None, Some(Role::Investigate)));
+            ladder.note_proposal(proposal(Role::Investigate));
+            history.push(sample::record(json!({"id": 6, "outcome": outcome, "value": value})));
+            ladder.count(&contract, &history, &history.records()[6].clone());
+            assert!(!ladder.wants_new_direction());
+            assert_eq!(ladder.next_role(2), Some(Role::Refute), "{outcome}: what ends meanwhile drops no role");
+            ladder.note_proposal(proposal(Role::Refute));
+            assert_eq!((ladder.proposals(7.into()).len(), ladder.next_role(2)), (2, None));
+            ladder.show_proposals(7.into());
+            assert_eq!((ladder.proposals(7.into()).len(), ladder.proposals(8.into()).len()), (2, 0), "not twice");
+        }
     }
 
     #[test]
@@ -483,7 +507,7 @@ mod tests {
         let contract = sample::contract("x");
         let (mut history, ladder) = session(&[false; 10], &contract);
         history.push(sample::record(json!({"id": 11, "outcome": "discard", "value": "3.0", "direction": "warm up"})));
-        let repeats = |ladder: &LadderState, direction| ladder.repeated_direction(&contract, &history, direction, None);
+        let repeats = |ladder: &LadderState, direction| ladder.repeated_direction(&history, direction);
         assert_eq!(repeats(&ladder, Some("Warm up")), Some("Warm up".to_owned()));
         assert_eq!((repeats(&ladder, Some("batch")), repeats(&ladder, None)), (None, None));
         assert_eq!(repeats(&LadderState::default(), Some("warm up")), None);

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::domain::{Number, Unparsed};
 use crate::rules::history::{History, directions_tried, near_misses, same_direction};
+use crate::rules::sample;
 
 /// A record of a lower-is-better metric; `failure` is a class, or empty.
 fn record(id: u32, outcome: &str, value: Option<f64>, failure: &str, direction: Option<&str>) -> Record {
@@ -32,7 +33,7 @@ fn a_record_counts_for_what_it_came_to() {
     assert_eq!(turn(record(1, "discard", Some(2.5), "", None)), not_kept(true));
     assert_eq!(turn(record(1, "crash", None, "duplicate", None)), not_kept(true));
     let mut found = record(1, "discard", Some(2.0), "", None);
-    found.proposal = Some(Unparsed::of(&json!({"findings": ["one"]})).unwrap());
+    found.origin.proposal = Some(Unparsed::of(&json!({"findings": ["one"]})).unwrap());
     assert_eq!(turn(found), Some(Turn::NotKept { worse: false, finding: true }));
 }
 
@@ -43,18 +44,45 @@ fn the_records_of_a_session_bring_it_where_its_experiments_did() {
     records.extend((2..=16).map(|id| record(id, "discard", Some(1.8), "", None)));
     records.insert(9, record(17, "crash", None, "lost", None));
     let history = History::new(records);
-    let (rung, flagged) = advance_all(Ladder::Refine, &history, true);
-    assert_eq!((rung.flags, flagged), (1, vec![16.into()]));
-    assert_eq!(rung.directive, Directive::FreshStart { perturbation: Perturbation::Removal });
-    let (rung, flagged) = advance_all(Ladder::Structural, &history, false);
-    assert_eq!((rung.flags, rung.stale, flagged), (3, 3, [5, 9, 13].map(ExperimentId::from).to_vec()));
+    let state = |ladder| LadderState::of_records(Some(&Contract { ladder, ..sample::contract("x") }), &history);
+    let refine = state(Ladder::Refine);
+    assert_eq!((refine.rung.flags, refine.flagged()), (1, &[16.into()][..]));
+    assert_eq!(refine.directive(), Directive::FreshStart { perturbation: Perturbation::Removal });
+    let structural = state(Ladder::Structural);
+    assert_eq!((structural.rung.flags, structural.stale_count), (3, 3));
+    assert_eq!(structural.flagged(), [5, 9, 13].map(ExperimentId::from));
 }
 
 #[test]
-fn directions_are_the_same_but_for_case_and_spaces_and_have_their_best_number() {
-    assert!(same_direction("Warm up", " warm  UP") && same_direction("Über", "über"));
-    for (one, other) in [("warm up", "warm ups"), ("warm-up", "warm up"), ("dropout -0.1", "dropout +0.1"), ("-", "+")]
-    {
+fn directions_are_the_same_by_their_words_and_have_their_best_number() {
+    for names in [
+        &["Warm up", " warm  UP", "warm-ups", "WarmUp 2"][..],
+        &["schedule", "schedule2", "schedules", "Scheduling"],
+        &["gradient clipping", "gradient clip 0.5"],
+        &["loss", "losses"],
+        &["Über", "über"],
+        &["l1"],
+        &["l2 regularization"],
+        &["l1 regularization"],
+        &["1"],
+        &["-"],
+    ] {
+        assert!(names.iter().all(|name| same_direction(name, names[0])), "{names:?}");
+    }
+    for (one, other) in [
+        ("l1", "l2"),
+        ("d1", "d11"),
+        ("l1 loss", "l2 loss"),
+        ("-", "+"),
+        ("1", "2"),
+        ("size", "side"),
+        ("", "1"),
+        ("tune beta1", "tune beta2"),
+        ("conv1d", "conv2d"),
+        ("layers +1", "layers -1"),
+        ("dropout +0.1", "dropout -0.1"),
+        ("seed", "sees"),
+    ] {
         assert!(!same_direction(one, other), "{one} {other}");
     }
     let history = History::new(vec![

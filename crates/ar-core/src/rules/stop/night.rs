@@ -219,10 +219,11 @@ impl Night {
         self.spent.add(usage.tokens, usage.cost);
     }
 
-    /// Counts its records for which `counts`, without the baseline and those of `ar try`.
+    /// Counts its records for which `counts`, without the baseline, second looks and those of `ar try`.
     fn count(&self, history: &History, counts: impl Fn(&Record) -> bool) -> u32 {
         let is_its = |record: &&Record| {
-            record.sequence() >= self.from && !record.id.is_baseline() && !self.apart.contains(&record.id)
+            let is_apart = self.apart.contains(&record.id) || record.is_second_look();
+            record.sequence() >= self.from && !record.id.is_baseline() && !is_apart
         };
         let count = history.records().iter().filter(is_its).filter(|record| counts(record)).count();
         u32::try_from(count).unwrap_or(u32::MAX)

@@ -1,5 +1,7 @@
 //! Detecting outages of the agent, and how long to wait: the reset time of a limit is read from the agent's output.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::civil::{Date, DateTime, Time};
@@ -73,15 +75,64 @@ pub struct CallEnd {
     pub changed: bool,
     /// True if it reports output tokens of its service.
     pub answered: bool,
+    /// True if a wall kept it from a protected file; see [`kept_out`].
+    pub kept_out: bool,
+}
+
+impl CallEnd {
+    /// A call that ended with this exit status, or at its time limit, and changed nothing as far as is known.
+    pub fn of((exit, timed_out): (Option<i32>, bool), answered: bool, kept_out: bool) -> CallEnd {
+        CallEnd { exit, timed_out, changed: false, answered, kept_out }
+    }
+}
+
+/// The kernel's errors, as programs print them, for writing a file that a wall makes read-only, and for renaming or deleting
+/// it or a folder above it.
+const READ_ONLY: &str = "read-only file system";
+
+const HELD: [&str; 2] = ["device or resource busy", "resource busy or locked"];
+
+/// The paths that an agent could not write, rename or delete because of its wall: lines at the end of its output name them
+/// with the kernel's error. The `protected` paths are relative to `tree`, and what is inside one is protected too.
+pub fn kept_out(log: &str, tree: &Path, protected: &[PathBuf]) -> Vec<PathBuf> {
+    let tree = format!("{}/", tree.display());
+    let mut found = BTreeSet::new();
+    for line in log.lines().rev().map(head).filter(|line| !line.trim().is_empty()).take(LINES) {
+        let words = line.to_lowercase();
+        let is_held = HELD.iter().any(|error| words.contains(error));
+        if !is_held && !words.contains(READ_ONLY) {
+            continue;
+        }
+        for path in protected {
+            if names(line, path, &tree, true) {
+                found.insert(path.clone());
+            }
+            let above = path.ancestors().skip(1).filter(|above| is_held && *above != Path::new(""));
+            found.extend(above.filter(|above| names(line, above, &tree, false)).map(Path::to_owned));
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// Returns whether a line names the path, by itself or below `tree`, or a path inside it if that counts.
+fn names(line: &str, path: &Path, tree: &str, or_inside: bool) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || "_-./".contains(c);
+    let path = path.to_string_lossy();
+    line.match_indices(&*path).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + path.len()..]);
+        let before = before.strip_suffix(tree).or_else(|| before.strip_suffix("./")).unwrap_or(before);
+        let is_whole = !after.starts_with(is_name) || or_inside && after.starts_with('/');
+        !before.ends_with(is_name) && is_whole
+    })
 }
 
 /// The outage that made the call fail, if any. `log` is the end of its output, without escape sequences; `now` has the
 /// time zone for times without one.
 ///
-/// A failed call without changes is always an outage, even without a known message. A successful one is an outage if it
-/// changed nothing and has a known message: many programs exit with 0 when their service refuses. It is none if the
-/// agent reports output tokens: then the message is about something else, such as a price list. A call that worked until
-/// its time limit is none.
+/// A failed call without changes is an outage even without a known message, unless its wall kept it out. A successful one
+/// is an outage if it changed nothing and has a known message: many programs exit with 0 when their service refuses. It is
+/// none if the agent reports output tokens: then the message is about something else, such as a price list. A call that
+/// worked until its time limit is none.
 pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
     let ended_well = end.exit == Some(0);
     if end.changed && (ended_well || end.timed_out) || end.answered && ended_well {
@@ -93,7 +144,8 @@ pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
         let kind = kind_of(line, end.changed).or_else(|| cut_off(line, before == 0));
         kind.map(|kind| (kind, *line))
     });
-    let not_started = !end.changed && end.exit.is_some_and(|status| NOT_STARTED.contains(&status));
+    let is_unexplained = !end.changed && !end.kept_out;
+    let not_started = is_unexplained && end.exit.is_some_and(|status| NOT_STARTED.contains(&status));
     let last = lines.first().copied().unwrap_or_default();
     let (kind, line) = match told {
         Some(told) => told,
@@ -101,7 +153,7 @@ pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
             let last: Vec<&str> = lines.iter().take(LAST_LINES).rev().copied().collect();
             return Some(Outage { kind: OutageKind::NotStarted, said: short(&last.join(" | ")), until: None });
         }
-        None if !end.changed && !ended_well && !end.timed_out => {
+        None if is_unexplained && !ended_well && !end.timed_out => {
             let how = end.exit.map_or("ended by a signal".to_owned(), |status| format!("exit {status}"));
             let said = if last.is_empty() { how } else { format!("{how}: {}", short(last)) };
             return Some(Outage { kind: OutageKind::Failed, said, until: None });
@@ -127,7 +179,7 @@ pub fn refused(refusal: &Refusal, end: CallEnd, now: &Zoned) -> Option<Outage> {
     let (kind, line) = match (of_status, told) {
         (Some(kind), told) => (kind, told.map_or(first, |(_, line)| line)),
         (None, Some(told)) => told,
-        (None, None) if end.changed || end.timed_out => return None,
+        (None, None) if end.changed || end.timed_out || end.kept_out => return None,
         (None, None) => (OutageKind::Failed, first),
     };
     let named = refusal.until.filter(|until| *until > now.timestamp());

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const FAILED: CallEnd = CallEnd { exit: Some(1), timed_out: false, changed: false, answered: false };
+const FAILED: CallEnd = CallEnd { exit: Some(1), timed_out: false, changed: false, answered: false, kept_out: false };
 
 /// Friday evening on a clock in Berlin.
 fn now() -> Zoned {
@@ -61,6 +61,38 @@ fn the_wordings_of_agents_and_services_are_known() {
     ] {
         assert_eq!(found(line), Some(kind), "{line}");
         assert_eq!(found(&format!("before\n\n{line}\n    at x (y.js:429:500)\n\n")), Some(kind), "{line}");
+    }
+}
+
+#[test]
+fn an_agent_that_a_wall_stops_is_not_out() {
+    let protected = ["eval.py", "lib/deep/score.py", "data"].map(PathBuf::from);
+    let of = |line: &str| kept_out(&format!("before\n{line}\nafter\n"), Path::new("/r"), &protected);
+    for (line, path) in [
+        ("sh: 1: cannot create eval.py: Read-only file system", "eval.py"),
+        ("OSError: [Errno 30] Read-only file system: './eval.py'", "eval.py"),
+        ("Error: EROFS: read-only file system, open '/r/lib/deep/score.py'", "lib/deep/score.py"),
+        ("touch: cannot touch 'data/new': Read-only file system", "data"),
+        ("mv: cannot move 'lib' to 'lib2': Device or resource busy", "lib"),
+        ("Error: EBUSY: resource busy or locked, rename '/r/lib/deep' -> '/r/x'", "lib/deep"),
+    ] {
+        assert_eq!(of(line), [PathBuf::from(path)], "{line}");
+        let end = CallEnd { kept_out: true, ..FAILED };
+        assert_eq!(outage(line, end, &now()), None);
+        assert_eq!(outage(line, CallEnd { exit: Some(127), ..end }, &now()), None);
+        let refusal = Refusal { said: line.into(), status: None, until: None };
+        assert_eq!(refused(&refusal, end, &now()), None);
+        let limited = outage("You've hit your limit", end, &now()).map(|outage| outage.kind);
+        assert_eq!(limited, Some(OutageKind::RateLimit), "its service says why");
+    }
+    for line in [
+        "sh: 1: cannot create /other/eval.py: Read-only file system",
+        "sh: 1: cannot create my-eval.py: Read-only file system",
+        "sh: 1: cannot create eval.py.bak: Read-only file system",
+        "touch: cannot touch 'lib/cache/x': Read-only file system",
+        "cat: eval.py: Permission denied",
+    ] {
+        assert_eq!(of(line), [] as [PathBuf; 0], "{line}");
     }
 }
 
@@ -152,7 +184,7 @@ fn the_words_of_copilot_and_antigravity_are_known() {
 #[test]
 fn an_agent_whose_service_answered_is_not_out_because_of_another_connection() {
     let log = "HTTPSConnectionPool(host='example.com', port=443): Max retries exceeded with url: /prices.json\n";
-    let end = |exit, answered| CallEnd { exit: Some(exit), timed_out: false, changed: false, answered };
+    let end = |exit, answered| CallEnd { exit: Some(exit), answered, ..FAILED };
     assert_eq!(outage(log, end(0, true), &now()), None);
     assert_eq!(outage(log, end(0, false), &now()).unwrap().kind, OutageKind::Offline);
     assert_eq!(outage(log, end(1, true), &now()).unwrap().kind, OutageKind::Offline, "it failed");
@@ -173,18 +205,15 @@ fn what_only_speaks_of_limits_is_no_outage() {
         assert_eq!(found(line), None, "{line}");
     }
     let limited = "You've hit your limit · resets 3pm";
-    let end = |exit, timed_out, changed| {
-        outage(limited, CallEnd { exit, timed_out, changed, answered: false }, &now()).is_some()
-    };
+    let end =
+        |exit, timed_out, changed| outage(limited, CallEnd { exit, timed_out, changed, ..FAILED }, &now()).is_some();
     assert!(
         end(Some(0), false, false) && !end(Some(0), false, true),
         "it ended well and changed nothing, or something"
     );
     assert!(end(Some(1), false, true) && end(None, false, false) && end(None, true, false));
     assert!(!end(None, true, true), "it worked until its time was over");
-    let refused = |changed, log| {
-        outage(log, CallEnd { exit: Some(0), timed_out: false, changed, answered: false }, &now()).is_some()
-    };
+    let refused = |changed, log| outage(log, CallEnd { exit: Some(0), changed, ..FAILED }, &now()).is_some();
     let aider = "litellm.RateLimitError: AnthropicException\nThe API provider has rate limited you.\n";
     assert!(refused(false, aider) && !refused(true, aider), "aider exits with 0");
     for words in
@@ -337,7 +366,7 @@ fn a_machine_readable_refusal_is_one_whatever_the_exit_status() {
     let of = |said: &str, status, end| {
         refused(&Refusal { status, ..Refusal::saying(said.into()) }, end, &now()).map(|outage| outage.kind)
     };
-    let well = CallEnd { exit: Some(0), timed_out: false, changed: false, answered: false };
+    let well = CallEnd { exit: Some(0), ..FAILED };
     let worked = CallEnd { changed: true, ..well };
     for end in [well, worked, FAILED, CallEnd { changed: true, ..FAILED }] {
         assert_eq!(of("Rate limit exceeded", None, end), Some(RateLimit), "{end:?}");
@@ -386,7 +415,7 @@ proptest! {
 
     #[test]
     fn no_output_makes_it_panic(log in "\\PC{0,200}", exit in any::<Option<i32>>(), changed: bool, timed_out: bool) {
-        outage(&log, CallEnd { exit, timed_out, changed, answered: false }, &now());
+        outage(&log, CallEnd { exit, timed_out, changed, ..FAILED }, &now());
     }
 
     #[test]

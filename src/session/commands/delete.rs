@@ -1,0 +1,120 @@
+//! `ar delete`: the refs of a session go into a bundle, and then the session out of the repository.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use crate::domain::{CommitId, Tag, shell_word};
+use crate::fs::{create_folder, failed, remove_all};
+use crate::git::{GitProgram, Repo};
+use crate::session::errors::{CannotStart, SessionError, refuse};
+use crate::session::files::{has_job, no_session, readable_refs, refuse_elsewhere, stored_contract};
+use crate::session::handlers::forget_copies;
+use crate::session::store::remove_reports;
+use crate::state::SessionFolder;
+
+/// Removes a session: its branch, refs, working trees and files. Its rows in the ledger stay. Returns the bundle with all of its
+/// refs; `None` if it had none.
+///
+/// # Errors
+///
+/// A process is active in the session, its branch is checked out, or files of the user's wait for their return.
+pub fn delete_session(repo: &Repo, tag: &Tag) -> Result<Option<PathBuf>, SessionError> {
+    let folder = SessionFolder::new(repo.main_worktree(), tag);
+    let all = || -> Result<Vec<(String, String)>, SessionError> {
+        let mut refs = readable_refs(repo, &tag.ref_prefix())?;
+        refs.extend(repo.refs.branch(&tag.branch_ref())?.map(|commit| (tag.branch_ref(), commit.to_string())));
+        Ok(refs)
+    };
+    if !folder.root().exists() && all()?.is_empty() {
+        return Err(no_session(repo, tag));
+    }
+    create_folder(folder.root())?;
+    let _lock = folder.lock(repo.git_dir(), false)?;
+    let refs = all()?;
+    refuse_elsewhere(&folder, false)?;
+    if has_job(&folder) || !folder.files_to_return().is_empty() {
+        let text = format!("session {tag} has an active job, or files of yours to put back");
+        return refused(text, format!("run `ar stop {tag} --now`, then `ar delete {tag}`"));
+    }
+    let is_here = repo.refs.head()?.branch() == Some(&tag.branch_ref());
+    let elsewhere = repo.refs.checked_out_elsewhere(&tag.branch_ref())?;
+    if let Some(place) = elsewhere.or(is_here.then(|| repo.worktree().to_owned())) {
+        let from = stored_contract(repo, tag).ok().flatten().and_then(|contract| contract.started_from);
+        let other = from.as_deref().map_or("ANOTHER-BRANCH", |name| name.trim_start_matches("refs/heads/"));
+        let hint = format!("run `git -C {} switch {other}`, then `ar delete {tag}`", shell_word(&place));
+        return refused(format!("{} is checked out in {}", tag.branch(), place.display()), hint);
+    }
+    let bundle = bundle(repo, &folder, &refs)?;
+    let real = fs::canonicalize(folder.root()).map_err(failed("find", folder.root()))?;
+    for (_, tree) in repo.linked_worktrees()? {
+        if tree.starts_with(&real) || tree.starts_with(folder.root()) {
+            repo.remove_kept(&tree)?;
+        }
+    }
+    for (name, object) in &refs {
+        // Commits that the user made on it meanwhile are in no bundle.
+        match *name == tag.branch_ref() {
+            true => repo.refs.delete_branch(name, &CommitId::new(object))?,
+            false => repo.refs.drop_ref(name)?,
+        }
+    }
+    forget_copies(repo, &folder);
+    remove_reports(&folder);
+    // What others made was moved there, and bundles are those of a session of that name.
+    let is_kept = |path: &Path| path.ends_with("aside") || path.extension() == Some("bundle".as_ref());
+    let entries = fs::read_dir(folder.root()).map_err(failed("read", folder.root()))?;
+    for path in entries.flatten().map(|entry| entry.path()).filter(|path| !is_kept(path)) {
+        remove_all(&path).map_err(failed("remove", &path))?;
+    }
+    // One that is not empty stays.
+    let _ = fs::remove_dir(folder.root());
+    for root in [repo.main_worktree(), repo.worktree()] {
+        let link = root.join("run.log");
+        if fs::read_link(&link).is_ok_and(|log| root.join(log).starts_with(folder.root())) {
+            fs::remove_file(&link).map_err(failed("remove", &link))?;
+        }
+    }
+    Ok(bundle)
+}
+
+/// The bundle that holds these refs of a session: one that a killed invocation made, or a new one.
+fn bundle(repo: &Repo, folder: &SessionFolder, refs: &[(String, String)]) -> Result<Option<PathBuf>, SessionError> {
+    let (tag, deleted) = (folder.tag(), folder.root().with_file_name("deleted"));
+    let named = |n: u32| deleted.join(if n == 1 { format!("{tag}.bundle") } else { format!("{tag}-{n}.bundle") });
+    if refs.is_empty() {
+        return Ok(None);
+    }
+    let file = (1..).map(named).find(|file| !file.exists() || holds(file, refs)).unwrap_or_else(|| named(1));
+    if file.exists() {
+        return Ok(Some(file));
+    }
+    create_folder(&deleted)?;
+    let git = GitProgram::find(&[repo.worktree()], None)?;
+    let all = format!("--glob={}/*", tag.ref_prefix());
+    let branch = refs.iter().map(|(name, _)| name.as_str()).filter(|name| *name == tag.branch_ref());
+    if !git.bundle(repo, &file, &branch.chain([all.as_str()]).collect::<Vec<_>>())? || !holds(&file, refs) {
+        let text = format!("`git bundle create` failed to save the refs of session {tag} in {}", file.display());
+        let packs = fs::read_dir(repo.common_dir().join("objects/pack")).into_iter().flatten().flatten();
+        let is_partial = packs.into_iter().any(|pack| pack.path().extension() == Some("promisor".as_ref()));
+        let hint = match is_partial {
+            true => format!("run `git fetch --refetch --no-filter` to have all objects here, then `ar delete {tag}`"),
+            false => format!("free disk space, and run `ar doctor --tag {tag}`"),
+        };
+        return refused(text, hint);
+    }
+    Ok(Some(file))
+}
+
+fn refused<T>(text: String, hint: String) -> Result<T, SessionError> {
+    Err(refuse(CannotStart, text).hint(hint).into())
+}
+
+/// Returns whether a bundle has these refs with these objects. Its head is lines of text, up to an empty one.
+fn holds(bundle: &Path, refs: &[(String, String)]) -> bool {
+    let Ok(file) = File::open(bundle) else { return false };
+    let lines = BufReader::new(file).lines().map_while(Result::ok);
+    let lines: HashSet<String> = lines.take_while(|line| !line.is_empty()).collect();
+    refs.iter().all(|(name, object)| lines.contains(&format!("{object} {name}")))
+}
