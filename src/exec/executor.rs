@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, iter};
 
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::{ExecError, Exit, Job, SHIM_ARGUMENT, Started, Ticket};
@@ -204,12 +205,7 @@ impl Executor {
 
     /// The folders in which a job is still running: those of experiments within `parent`, and of their further runs.
     pub fn busy_in<'a>(&'a self, parent: &Path) -> impl Iterator<Item = PathBuf> + use<'a> {
-        let folders = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
-        let all = folders.flat_map(|folder| {
-            let further = further_runs(&folder);
-            iter::once(folder).chain(further)
-        });
-        all.filter(|folder| self.is_busy(folder))
+        folders_of_runs(parent).filter(|folder| self.is_busy(folder))
     }
 
     /// The jobs of experiments within `parent` that began at an engine and did not end, but whose supervisors are gone, as far as
@@ -219,6 +215,25 @@ impl Executor {
             let began = open_tickets(&folder).filter(|name| JobFiles::named(&folder, name).started.is_file());
             began.filter_map(|name| Job::ticket_of(&folder, &name)).collect::<Vec<_>>()
         })
+    }
+
+    /// Cancels the jobs of experiments within `parent` that are over but wait in the queue of their engine, as after a crash of Slurm's
+    /// controller, which forgets what it did last.
+    pub async fn cancel_put_back(&self, parent: &Path) {
+        let Executor::Cluster(queue) = self else { return };
+        if queue.away().is_some() {
+            return;
+        }
+        let is_over = |folder: &Path, name: &str| {
+            let ticket = Job::ticket_of(folder, name)?;
+            (ticket.ended || JobFiles::named(folder, name).exit.is_file()).then_some(ticket.token)
+        };
+        let jobs =
+            folders_of_runs(parent).flat_map(|folder| job_names(&folder).map(move |name| (folder.clone(), name)));
+        let over: Vec<String> = jobs.filter_map(|(folder, name)| is_over(&folder, &name)).collect();
+        let queue = Arc::clone(queue);
+        // At worst, a shim starts and finds that its job is over.
+        let _ = spawn_blocking(move || queue.cancel_waiting(&over)).await;
     }
 
     /// What is to be said once about the engine: that it does not answer, or that it does again.
@@ -343,15 +358,28 @@ impl Executor {
     }
 }
 
+/// The folders of the runs of experiments within `parent`, further runs too.
+fn folders_of_runs(parent: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let folders = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
+    folders.flat_map(|folder| {
+        let further = further_runs(&folder);
+        iter::once(folder).chain(further)
+    })
+}
+
+/// The jobs in this folder, by name.
+fn job_names(folder: &Path) -> impl Iterator<Item = String> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| match entry.file_name().to_str()? {
+        "job.json" => Some(RUN.to_owned()),
+        name => name.strip_suffix(".job.json").map(str::to_owned),
+    })
+}
+
 /// The jobs in this folder that an engine has and that are not known to be over, by name.
 fn open_tickets(folder: &Path) -> impl Iterator<Item = String> + use<> {
     let folder = folder.to_owned();
-    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-    let of_job = |entry: fs::DirEntry| match entry.file_name().to_str()? {
-        "job.json" => Some(RUN.to_owned()),
-        name => name.strip_suffix(".job.json").map(str::to_owned),
-    };
-    entries.filter_map(of_job).filter(move |name| {
+    job_names(&folder).filter(move |name| {
         // Most jobs of a night are over, and their exit alone says so.
         let is_open = || Job::ticket_of(&folder, name).is_some_and(|ticket| !ticket.ended);
         !JobFiles::named(&folder, name).exit.is_file() && is_open()

@@ -222,6 +222,18 @@ fn a_job_without_a_trace_is_lost_after_a_while_and_started_again() {
 }
 
 #[test]
+fn jobs_that_are_over_and_wait_in_the_queue_again_are_cancelled_in_the_end() {
+    let (repo, engine) = Engine::with("");
+    ar(&repo, call(&repo, "0.05", &["--max-experiments", "1", "--slots", "1"])).ok();
+    assert_eq!(engine.calls("cancel"), 0);
+    let over = engine.tokens();
+    over.iter().for_each(|token| engine.write(&format!("state-{token}"), "pending"));
+    ar(&repo, ["run", "--yes", "--max-experiments", "1"]).ok();
+    assert_eq!(check(&repo, "another night").len(), 3);
+    assert_eq!(engine.calls("cancel"), over.len(), "{over:?}");
+}
+
+#[test]
 fn the_doctor_names_a_job_whose_supervisor_is_gone() {
     let (repo, engine) = Engine::with("");
     let mut night = spawn(&repo, call(&repo, LINGERING, &["--max-experiments", "1", "--slots", "1"]));

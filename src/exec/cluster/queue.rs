@@ -14,7 +14,7 @@ use super::commands::NamedJob;
 use super::{NoAnswer, Submission, Ticket, commands, is_in_path, slurm};
 use crate::crash;
 use crate::domain::{Cluster, Engine, duration_text};
-use crate::rules::{EngineWord, next_pause};
+use crate::rules::{EngineWord, JobState, next_pause};
 use crate::state::{read_json, write_json};
 
 /// The shortest time between two questions, also when something has happened.
@@ -257,6 +257,14 @@ impl Queue {
     /// For how long the engine has given no answer, and why.
     pub(in super::super) fn away(&self) -> Option<(Duration, String)> {
         self.state().away.as_ref().map(|(since, why)| (since.elapsed(), why.clone()))
+    }
+
+    /// Cancels those of these jobs that wait in the queue. They are over: a controller that crashed may have put them back.
+    pub(in super::super) fn cancel_waiting(&self, over: &[String]) {
+        // Without an answer they begin again, and their shims find that they are over.
+        let told = states(&self.cluster.engine, &[], Timestamp::now()).unwrap_or_default();
+        let waits = |told: &&JobReport| told.word.state == JobState::Pending && over.contains(&told.token);
+        told.iter().filter(waits).for_each(|told| cancel_second(&self.cluster.engine, told));
     }
 
     /// Does what is due: submits, cancels and asks, each in a thread of its own, so that nothing waits for an engine and what was begun

@@ -443,6 +443,10 @@ impl Session<'_> {
         };
         if !self.shared.store().rolled_back {
             self.stop(reason.clone())?;
+            if reason != StopReason::Detached {
+                let runs = self.shared.store().folder.runs();
+                self.shared.runs.cancel_put_back(&runs).await;
+            }
         }
         Ok(Driven::Stopped(reason))
     }
