@@ -4,8 +4,8 @@
 //! The loop begins after one run of the baseline; its other three follow when a candidate first beats it. `confirmed` and
 //! `strict` are decided by the functions that the loop calls.
 //!
-//! `--nights N` sets the number of nights (1,000), `--seed S` that of the random numbers (1). `--csv` prints the frontier
-//! instead: many screens by many probabilities.
+//! `--nights N` sets the number of nights (1,000; 300 for the hidden split), `--seed S` that of the random numbers (1). `--csv`
+//! prints the frontier instead: many screens by many probabilities.
 
 mod policy;
 mod world;
@@ -47,12 +47,12 @@ const SCENARIOS: [Scenario; 15] = [
 const LOOK: u32 = 15;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (mut nights, mut seed, mut is_csv) = (1000, 1, false);
+    let (mut asked, mut seed, mut is_csv) = (None, 1, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut number = || arguments.next().ok_or(format!("{argument} needs a number"))?.parse().map_err(to_text);
         match argument.as_str() {
-            "--nights" => nights = number()?,
+            "--nights" => asked = Some(number()?),
             "--seed" => seed = number()?,
             "--csv" => is_csv = true,
             // Cargo's own.
@@ -61,11 +61,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let mut out = io::stdout().lock();
+    let nights = asked.unwrap_or(1000);
     if is_csv {
         frontier(&mut out, nights, seed)?
     } else {
         table(&mut out, nights, seed)?;
-        second_looks(&mut out, nights, seed)?
+        second_looks(&mut out, nights, seed)?;
+        hidden_splits(&mut out, asked.unwrap_or(300), seed)?
     }
     Ok(())
 }
@@ -78,20 +80,11 @@ fn second_looks(out: &mut impl Write, nights: u64, seed: u64) -> io::Result<()> 
     {
         for runs in [100, 500] {
             let scenario = Scenario { runs, landscape, ..USUAL };
-            let play = |look| -> Vec<Night> {
-                let world = |number| World::new(scenario, seed, number);
-                (0..nights).map(|number| night(Policy::Fresh(CONFIRMED, look), world(number))).collect()
-            };
+            let play = |look| played(Policy::Fresh(CONFIRMED, look), scenario, nights, seed);
             let (without, with) = (play(0), play(LOOK));
-            let count = nights as f64;
-            let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / count;
-            let before = mean(&mut without.iter().map(|night| night.gain));
-            let mut more = without.iter().zip(&with).map(|(before, after)| after.gain - before.gain);
-            let more: Vec<f64> = more.by_ref().collect();
-            let gained = mean(&mut more.iter().copied());
-            let error = (mean(&mut more.iter().map(|it| (it - gained).powi(2))) / (count - 1.0)).sqrt();
+            let (before, (gained, error)) = (mean(&without, |night| night.gain), more(&without, &with));
             let [looks, kept] = [|night: &Night| night.looks, |night: &Night| night.looks_kept]
-                .map(|of| mean(&mut with.iter().map(|night| f64::from(of(night)))));
+                .map(|of| mean(&with, |night| f64::from(of(night))));
             writeln!(
                 out,
                 "| {name} | {runs} | {before:.2} | {:.2} | {:+.1}% ± {:.1}% | {looks:.1} | {kept:.2} |",
@@ -102,6 +95,48 @@ fn second_looks(out: &mut impl Write, nights: u64, seed: u64) -> io::Result<()> 
         }
     }
     Ok(())
+}
+
+/// What deciding by a hidden split changes in `confirmed`, with the error of the difference, in Markdown. **gap** is by how
+/// much the kept fresh runs overstate the gain of the branch.
+fn hidden_splits(out: &mut impl Write, nights: u64, seed: u64) -> io::Result<()> {
+    writeln!(out, "\n| correlation | gaming | true gain without | with | difference | gap without | with |")?;
+    writeln!(out, "|---|---|---|---|---|---|---|")?;
+    let cells = [0.9, 0.7, 0.4].map(|correlation| [0.0, 0.1].map(|gaming| Scenario { correlation, gaming, ..USUAL }));
+    let useless = Scenario { name: "nothing to find", good: 0.0, correlation: 0.7, ..USUAL };
+    for scenario in cells.into_iter().flatten().chain([USUAL, useless]) {
+        let [without, with] = [Policy::Fresh(CONFIRMED, 0), Policy::Hidden(CONFIRMED)]
+            .map(|policy| played(policy, scenario, nights, seed));
+        let [before, after] = [&without, &with].map(|all| mean(all, |night| night.gain));
+        let [gap, gap_after] = [&without, &with].map(|all| mean(all, |night| night.overstated));
+        let (gained, error) = more(&without, &with);
+        let Scenario { name, good, correlation, gaming, .. } = scenario;
+        let note = if good > 0.0 { String::new() } else { format!(", {name}") };
+        writeln!(
+            out,
+            "| {correlation}{note} | {:.0}% | {before:.2} | {after:.2} | {gained:+.2} ± {error:.2} | {gap:.2} | {gap_after:.2} |",
+            100.0 * gaming,
+        )?;
+    }
+    Ok(())
+}
+
+/// The nights of a policy. Those of another one have the same ideas and noise.
+fn played(policy: Policy, scenario: Scenario, nights: u64, seed: u64) -> Vec<Night> {
+    (0..nights).map(|number| night(policy, World::new(scenario, seed, number))).collect()
+}
+
+fn mean(nights: &[Night], of: impl Fn(&Night) -> f64) -> f64 {
+    nights.iter().map(of).sum::<f64>() / nights.len() as f64
+}
+
+/// The mean of how much more the same nights gain `with` something than `without` it, and its standard error.
+fn more(without: &[Night], with: &[Night]) -> (f64, f64) {
+    let more: Vec<f64> = without.iter().zip(with).map(|(before, after)| after.gain - before.gain).collect();
+    let count = more.len() as f64;
+    let gained = more.iter().sum::<f64>() / count;
+    let squares = more.iter().map(|it| (it - gained).powi(2)).sum::<f64>();
+    (gained, (squares / count / (count - 1.0)).sqrt())
 }
 
 fn to_text(error: std::num::ParseIntError) -> String {
@@ -119,11 +154,11 @@ fn table(out: &mut impl Write, nights: u64, seed: u64) -> io::Result<()> {
         let mut first = None;
         for (name, policy) in POLICIES {
             let found = Nights::of(policy, scenario, nights, seed);
+            let label = if first.is_none() { scenario.name } else { "" };
             let ratio = found.gain / *first.get_or_insert(found.gain);
             writeln!(
                 out,
-                "| {} | {name} | {:.2} | {:.0}% | {:.2} | {:.2} ± {:.2} | {ratio:.2} | {:.1} | {:+.3} | {:.1}% |",
-                scenario.name,
+                "| {label} | {name} | {:.2} | {:.0}% | {:.2} | {:.2} ± {:.2} | {ratio:.2} | {:.1} | {:+.3} | {:.1}% |",
                 found.keeps,
                 100.0 * found.false_share,
                 found.overstated,
@@ -180,7 +215,7 @@ struct Nights {
 
 impl Nights {
     fn of(policy: Policy, scenario: Scenario, nights: u64, seed: u64) -> Nights {
-        let all: Vec<Night> = (0..nights).map(|number| night(policy, World::new(scenario, seed, number))).collect();
+        let all = played(policy, scenario, nights, seed);
         let sum = |of: &dyn Fn(&Night) -> f64| all.iter().map(of).sum::<f64>();
         let count = nights as f64;
         let keeps = sum(&|night| f64::from(night.keeps));

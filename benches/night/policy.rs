@@ -7,7 +7,7 @@ use autoresearch::rules::{
 };
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{Levels, World};
 
 /// How a night decides.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +18,8 @@ pub(crate) enum Policy {
     Repeats(u32),
     /// By the functions of the loop, with a second look after so many changes without a keep; 0 for none.
     Fresh(Bars, u32),
+    /// Likewise, without second looks, by the hidden values of the fresh runs.
+    Hidden(Bars),
 }
 
 /// What a night gave.
@@ -47,9 +49,11 @@ const VERIFYING: u64 = 6;
 struct Loop {
     world: World,
     night: Night,
-    truth: f64,
+    level: Levels,
     claim: f64,
     groups: Vec<Vec<Sample>>,
+    /// The hidden values of the same runs.
+    hidden: Vec<Vec<Sample>>,
     /// What the rule of second looks is told.
     history: History,
 }
@@ -59,9 +63,10 @@ pub(crate) fn night(policy: Policy, world: World) -> Night {
     let mut night = Loop {
         world,
         night: Night::default(),
-        truth: 0.0,
+        level: Levels::default(),
         claim: 0.0,
         groups: Vec::new(),
+        hidden: Vec::new(),
         history: History::default(),
     };
     match policy {
@@ -70,7 +75,8 @@ pub(crate) fn night(policy: Policy, world: World) -> Night {
             night.by_mean(1, margin);
         }
         Policy::Repeats(count) => night.by_mean(count, 0.0),
-        Policy::Fresh(bars, second_look) => night.by_fresh_runs(&bars, second_look),
+        Policy::Fresh(bars, second_look) => night.by_fresh_runs(&bars, second_look, false),
+        Policy::Hidden(bars) => night.by_fresh_runs(&bars, 0, true),
     }
     night.finish()
 }
@@ -96,10 +102,10 @@ fn recorded(id: usize, samples: &[Sample]) -> Record {
 }
 
 impl Loop {
-    fn keep(&mut self, gain: f64, claim: f64) {
+    fn keep(&mut self, gain: Levels, claim: f64) {
         self.night.keeps += 1;
-        self.night.false_keeps += u32::from(gain <= 0.0);
-        self.truth += gain;
+        self.night.false_keeps += u32::from(gain.truth <= 0.0);
+        self.level = self.level + gain;
         self.claim = claim;
     }
 
@@ -113,17 +119,25 @@ impl Loop {
         while self.world.used + count <= self.world.scenario.runs {
             let idea = self.world.idea(self.night.keeps);
             let gain = self.world.gain(idea, self.night.keeps);
-            let truth = self.truth + gain;
-            let value = self.mean_of(count, |world, seed| world.run(truth, seed));
+            let level = self.level + gain;
+            let value = self.mean_of(count, |world, seed| world.run(level.visible, seed));
             if value > self.claim + margin {
                 self.keep(gain, value);
             }
         }
     }
 
-    fn by_fresh_runs(&mut self, bars: &Bars, second_look: u32) {
+    /// Runs the baseline with a seed, on both splits.
+    fn run_baseline(&mut self, seed: u64) {
+        let run = self.world.run_baseline(seed);
+        self.groups[0].push(run);
+        self.hidden[0].push(self.world.run_hidden(0.0, seed));
+    }
+
+    fn by_fresh_runs(&mut self, bars: &Bars, second_look: u32, is_hidden: bool) {
         // The first group is the baseline's, and the incumbent's is at the index.
-        self.groups = vec![vec![self.world.run_baseline(1)]];
+        (self.groups, self.hidden) = (vec![Vec::new()], vec![Vec::new()]);
+        self.run_baseline(1);
         let bar = KeepBar { direction: Direction::Higher, min_delta: 0.0, bars: *bars };
         let contract = Contract { decide: Decide::Confirmed, second_look, ..sample::contract("true") };
         let (mut incumbent, mut failed) = (0, Vec::new());
@@ -136,8 +150,9 @@ impl Loop {
             let idea = looked.unwrap_or_else(|| self.world.idea(keeps));
             ideas.push(Some(idea));
             let gain = self.world.gain(idea, keeps);
+            let level = self.level + gain;
             let seed = look.as_ref().map_or(1, |look| look.seed);
-            let first = self.world.run(self.truth + gain, seed);
+            let first = self.world.run(level.visible, seed);
             let fails = |groups: &[Vec<Sample>], failed: &[f64]| {
                 let against = (&*groups[incumbent], &*groups[0]);
                 judge_screen(&bar, against, noise(groups, true).as_ref(), failed, first) == Screen::Failed
@@ -145,8 +160,7 @@ impl Loop {
             let mut has_failed = look.is_none() && fails(&self.groups, &failed);
             if !has_failed && self.groups[0].len() < MAX_FRESH {
                 for seed in 2..=MAX_FRESH as u64 {
-                    let run = self.world.run_baseline(seed);
-                    self.groups[0].push(run);
+                    self.run_baseline(seed);
                 }
                 self.history.amend(recorded(0, &self.groups[0]));
                 has_failed = look.is_none() && fails(&self.groups, &failed);
@@ -159,16 +173,19 @@ impl Loop {
             failed.clear();
             // The first run of a second look counts.
             self.groups.push(look.iter().map(|_| first).collect());
+            self.hidden.push(look.iter().map(|_| self.world.run_hidden(level.hidden, seed)).collect());
             let last = self.groups.len() - 1;
             let verdict = loop {
-                let noise = noise(&self.groups, true);
-                let verdict = next_step(&bar, &self.groups[incumbent], &self.groups[last], noise.as_ref());
+                let deciding = if is_hidden { &self.hidden } else { &self.groups };
+                let noise = noise(deciding, true);
+                let verdict = next_step(&bar, &deciding[incumbent], &deciding[last], noise.as_ref());
                 if verdict != NextStep::Run || !self.world.is_open() {
                     break verdict;
                 }
                 let next = if look.is_some() { seed } else { 2 } + self.groups[last].len() as u64;
-                let run = self.world.run(self.truth + gain, next);
+                let run = self.world.run(level.visible, next);
                 self.groups[last].push(run);
+                self.hidden[last].push(self.world.run_hidden(level.hidden, next));
             };
             let is_kept = verdict == NextStep::Keep;
             let outcome = if is_kept { Outcome::Keep } else { Outcome::Discard };
@@ -195,20 +212,19 @@ impl Loop {
 
     /// Verifies the best.
     fn finish(mut self) -> Night {
-        let night =
-            Night { overstated: self.claim - self.truth, gain: self.truth, runs: self.world.used, ..self.night };
+        let truth = self.level.truth;
+        let night = Night { overstated: self.claim - truth, gain: truth, runs: self.world.used, ..self.night };
         if night.keeps == 0 {
             return night;
         }
         let (mut baseline, mut best) = (Vec::new(), Vec::new());
         for seed in 6..6 + VERIFYING {
             baseline.push(self.world.run(0.0, seed));
-            best.push(self.world.run(self.truth, seed));
+            best.push(self.world.run(truth, seed));
         }
         self.groups.extend([baseline.clone(), best.clone()]);
         let found = verified(Direction::Higher, &baseline, &best, noise(&self.groups, true).as_ref());
-        let verified =
-            found.map(|found| (found.difference - self.truth, (found.low..=found.high).contains(&self.truth)));
+        let verified = found.map(|found| (found.difference - truth, (found.low..=found.high).contains(&truth)));
         Night { verified, ..night }
     }
 }

@@ -1,6 +1,7 @@
 //! The model of a night: ideas, runs and their noise. The unit is the standard deviation of one run; higher is better.
 
 use std::collections::BTreeMap;
+use std::ops::Add;
 
 use autoresearch::rules::Sample;
 
@@ -10,6 +11,10 @@ const NULL: f64 = 0.25;
 const GAIN: f64 = 0.8;
 /// The mean loss of a harmful one.
 const LOSS: f64 = 1.5;
+/// The gain of an idea that games the visible metric, and its gain otherwise.
+const GAMING: (f64, f64) = (2.0, -0.5);
+/// The deviation between the gain of an idea on the hidden split and its true gain.
+const SPLIT: f64 = 0.2;
 
 /// What a night is like.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +37,34 @@ pub(crate) struct Scenario {
     pub(crate) runs: u32,
     /// How what an idea adds depends on the incumbent.
     pub(crate) landscape: Landscape,
+    /// The share of ideas that add as much elsewhere as on the visible split, which is the correlation of both gains. Elsewhere
+    /// the others add what an independent idea does.
+    pub(crate) correlation: f64,
+    /// The share of ideas that game the visible metric.
+    pub(crate) gaming: f64,
+}
+
+/// What an idea adds on each split, or the value of a change there.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Levels {
+    /// On the split that each run prints.
+    pub(crate) visible: f64,
+    /// On the split that no agent sees.
+    pub(crate) hidden: f64,
+    /// On everything else.
+    pub(crate) truth: f64,
+}
+
+impl Add for Levels {
+    type Output = Levels;
+
+    fn add(self, other: Levels) -> Levels {
+        Levels {
+            visible: self.visible + other.visible,
+            hidden: self.hidden + other.hidden,
+            truth: self.truth + other.truth,
+        }
+    }
 }
 
 /// How what an idea adds depends on the incumbent.
@@ -48,7 +81,12 @@ pub(crate) enum Landscape {
 /// An idea.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Idea {
+    /// Its gain on the visible split.
     gain: f64,
+    /// Its true gain, unless that is the visible one.
+    elsewhere: Option<f64>,
+    /// Its gain on the hidden split, less the true one.
+    split: f64,
     /// The number of keeps at which it was made.
     made_at: u32,
     /// Where its later gains come from.
@@ -66,6 +104,8 @@ pub(crate) const USUAL: Scenario = Scenario {
     screening_seed: None,
     runs: 100,
     landscape: Landscape::Additive,
+    correlation: 1.0,
+    gaming: 0.0,
 };
 
 /// Random numbers: SplitMix64 (Steele, Lea and Flood, 2014).
@@ -122,6 +162,9 @@ fn gain_of(random: &mut Random, good: f64) -> f64 {
 pub(crate) struct World {
     ideas: Random,
     noise: Random,
+    /// What ideas add elsewhere, and the noise of the hidden split.
+    elsewhere: Random,
+    hidden: Random,
     seeds: BTreeMap<u64, f64>,
     /// What it is like.
     pub(crate) scenario: Scenario,
@@ -134,9 +177,9 @@ impl World {
     pub(crate) fn new(scenario: Scenario, seed: u64, number: u64) -> World {
         let mut mixed = Random(seed);
         mixed.0 = mixed.next() ^ number;
-        let (ideas, noise) = (Random(mixed.next()), Random(mixed.next()));
+        let [ideas, noise, elsewhere, hidden] = [(); 4].map(|()| Random(mixed.next()));
         let seeds = scenario.screening_seed.map(|luck| (1, luck)).into_iter().collect();
-        World { ideas, noise, seeds, scenario, used: 0 }
+        World { ideas, noise, elsewhere, hidden, seeds, scenario, used: 0 }
     }
 
     /// Returns whether a run is left.
@@ -146,13 +189,24 @@ impl World {
 
     /// The next idea, after so many keeps.
     pub(crate) fn idea(&mut self, keeps: u32) -> Idea {
-        let gain = gain_of(&mut self.ideas, self.scenario.good);
+        let Scenario { good, correlation, gaming, .. } = self.scenario;
+        let gain = gain_of(&mut self.ideas, good);
+        let random = &mut self.elsewhere;
+        let (games, differs) = (random.uniform() <= gaming, random.uniform() > correlation);
+        let (other, split) = (gain_of(random, good), SPLIT * random.normal());
+        let (gain, elsewhere) = if games { (GAMING.0, Some(GAMING.1)) } else { (gain, differs.then_some(other)) };
         let seed = if self.scenario.landscape == Landscape::Additive { 0 } else { self.ideas.next() };
-        Idea { gain, made_at: keeps, seed }
+        Idea { gain, elsewhere, split, made_at: keeps, seed }
     }
 
-    /// What an idea truly adds to the incumbent after so many keeps.
-    pub(crate) fn gain(&self, idea: Idea, keeps: u32) -> f64 {
+    /// What an idea adds to the incumbent after so many keeps.
+    pub(crate) fn gain(&self, idea: Idea, keeps: u32) -> Levels {
+        let visible = self.visible_gain(idea, keeps);
+        let truth = idea.elsewhere.unwrap_or(visible);
+        Levels { visible, hidden: truth + idea.split, truth }
+    }
+
+    fn visible_gain(&self, idea: Idea, keeps: u32) -> f64 {
         let mut random = Random(idea.seed);
         let mut is_hit = || random.next().is_multiple_of(3);
         match self.scenario.landscape {
@@ -171,6 +225,11 @@ impl World {
                 changes.fold(idea.gain, |_, _| gain_of(&mut random, self.scenario.good))
             }
         }
+    }
+
+    /// What the hidden split gives after a run of code whose value there is `level`.
+    pub(crate) fn run_hidden(&mut self, level: f64, seed: u64) -> Sample {
+        Sample { seed, value: level + self.hidden.normal() }
     }
 
     /// A run of code whose true value is `truth`.

@@ -1,5 +1,6 @@
 """Means over nights with their standard errors, and the tables."""
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -55,9 +56,12 @@ def false_share(nights):
 
 def simulated(page):
     """By rule, the simulation's figures in BENCHMARKS.md."""
-    lines = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
+    lines = [[cell.strip() for cell in line.strip()[1:-1].split("|")] for line in page.splitlines() if line.startswith("|")]
     header = next(cells for cells in lines if cells[:2] == ["nights", "rule"])
-    rows = {cells[1]: dict(zip(header, cells)) for cells in lines if cells[0] == SCENARIO and len(cells) == len(header)}
+    # The other rules follow in rows without the name of the scenario.
+    first = next(place for place, cells in enumerate(lines) if cells[0] == SCENARIO and len(cells) == len(header))
+    rest = itertools.takewhile(lambda cells: not cells[0], lines[first + 1:])
+    rows = {cells[1]: dict(zip(header, cells)) for cells in [lines[first], *rest]}
     number = lambda text: float(text.split("±")[0].strip().rstrip("%")) / (100 if text.endswith("%") else 1)  # noqa: E731
     return {rule: {name: number(rows[row][name]) for name in ("keeps", "false", "overstated", "true gain")}
             for rule, row in SIMULATED.items()}
