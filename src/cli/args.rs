@@ -111,6 +111,7 @@ impl Command {
             Command::Init(_) => Some("init"),
             Command::Tell(args) => (!args.list).then_some("tell"),
             Command::Rate(args) => args.rates().then_some("rate"),
+            Command::Export(args) => args.hidden.then_some("export --hidden"),
             Command::Doctor(args) => args.repair.then_some("doctor --repair"),
             Command::Report(_)
             | Command::Status(_)
@@ -119,7 +120,6 @@ impl Command {
             | Command::Show(_)
             | Command::Diff(_)
             | Command::Note(_)
-            | Command::Export(_)
             | Command::Brief(_)
             | Command::Idea(_)
             | Command::Extract(_)

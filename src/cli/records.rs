@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use autoresearch::domain::{
     COMPOSITE, Composite, Contract, Direction, Event, ExperimentId, ExperimentName, FORMAT_VERSION, Failure,
-    FailureClass, MetricSource, MetricSpec, Note, PartOf, Record, Tag, experiment_name, with_causes,
+    FailureClass, MetricSource, MetricSpec, Note, PartOf, Record, Tag, VerifiedPair, experiment_name, with_causes,
 };
 use autoresearch::git::Repo;
 use autoresearch::measure::{LogSummary, RunEnd, judge};
@@ -84,6 +84,25 @@ fn artifacts_text(artifacts: &SavedArtifacts, record: &Record) -> String {
     }
 }
 
+/// The pairs that were verified with an experiment.
+fn verified_pairs<'a>(view: &'a SessionView, record: &Record) -> impl Iterator<Item = &'a VerifiedPair> + use<'a> {
+    let id = record.id;
+    view.history.verified().iter().filter(move |pair| pair.runs > 0 && pair.names(id))
+}
+
+/// What a session knows of an experiment besides its record: a second look at it, the verdict of the hidden split, its artifacts, and
+/// the pairs that were verified with it.
+fn more_rows(view: &SessionView, record: &Record) -> Vec<[String; 2]> {
+    let row = |name: &str, text: String| [name.to_owned(), text];
+    let look = second_look_at(&view.history, record.id);
+    let look = look.map(|look| row("second look", format!("{}: {}", experiment_name(look.id), look.outcome)));
+    let hidden = view.hidden.verdict_on(record).map(|verdict| row("hidden split", verdict.sentence()));
+    let artifacts = view.artifacts(record).map(|artifacts| row("artifacts", artifacts_text(&artifacts, record)));
+    let decimals = record.metric.number().map_or(4, |number| number.decimals());
+    let verified = verified_pairs(view, record).map(|pair| row("verified", pair.sentence(decimals)));
+    [look, hidden, artifacts].into_iter().flatten().chain(verified).collect()
+}
+
 /// Prints one experiment: its record, its diff and the end of its log, or all of that.
 pub(super) fn show(args: ShowArgs) -> Result<ExitCode, CliError> {
     let format = args.format;
@@ -91,6 +110,7 @@ pub(super) fn show(args: ShowArgs) -> Result<ExitCode, CliError> {
         return Err(CliError::usage("--log prints a log, which has no other format", "omit --format or --log"));
     }
     let (view, record) = resolve_session::open_at(&args.experiment, args.tag)?;
+    let view = view.for_person();
     let diff = view.diff(&record)?;
     let dropped = view.folder.why_dropped(record.id);
     let notes = messages::on(&view, [&record]).remove(&record.id).unwrap_or_default();
@@ -99,16 +119,7 @@ pub(super) fn show(args: ShowArgs) -> Result<ExitCode, CliError> {
     let replaced_by = view.history.replaced().get(&record.id).copied();
     let had_to_beat = view.history.had_to_beat(&record);
     let mut grid = record_grid(&record, view.composite(), had_to_beat, replaced_by, &notes, screen);
-    if let Some(look) = second_look_at(&view.history, record.id) {
-        grid.push(["second look".to_owned(), format!("{}: {}", experiment_name(look.id), look.outcome)]);
-    }
-    let artifacts = view.artifacts(&record);
-    let place = artifacts.as_ref().map(|artifacts| artifacts_text(artifacts, &record));
-    place.into_iter().for_each(|place| grid.push(["artifacts".to_owned(), place]));
-    let verified: Vec<_> =
-        view.history.verified().iter().filter(|pair| pair.runs > 0 && pair.names(record.id)).collect();
-    let decimals = record.metric.number().map_or(4, |number| number.decimals());
-    verified.iter().for_each(|pair| grid.push(["verified".to_owned(), pair.sentence(decimals)]));
+    more_rows(&view, &record).into_iter().for_each(|row| grid.push(row));
     match format {
         Format::Table => {
             output::text(&grid.to_fields(output::width()));
@@ -133,14 +144,16 @@ pub(super) fn show(args: ShowArgs) -> Result<ExitCode, CliError> {
                 fields.insert("diff_text".into(), String::from_utf8_lossy(&diff).into());
                 fields.insert("log_tail".into(), view.log_tail(record.id)?.into());
                 fields.insert("logs_dropped".into(), dropped.into());
-                let (folder, gone) = match &artifacts {
+                let (folder, gone) = match view.artifacts(&record) {
                     Some(SavedArtifacts::In(folder)) => (Some(folder), None),
                     Some(SavedArtifacts::Gone(why)) => (None, Some(why)),
                     None => (None, None),
                 };
                 fields.insert("artifacts_folder".into(), json!(folder));
                 fields.insert("artifacts_gone".into(), json!(gone));
-                fields.insert("verified".into(), json!(verified));
+                fields.insert("verified".into(), json!(verified_pairs(&view, &record).collect::<Vec<_>>()));
+                let hidden = view.hidden.verdict_on(&record).map(|verdict| ("hidden_verdict".into(), json!(verdict)));
+                fields.extend(hidden);
             }
             output::json(&value);
         }
@@ -322,7 +335,7 @@ pub(super) fn report(args: ReportArgs) -> Result<ExitCode, CliError> {
     let (report, session) = match resolve_session::read(&args.foreign)? {
         Some(ledger) => (Report::of_ledger(ledger), None),
         None => {
-            let view = resolve_session::open(args.session.tag())?;
+            let view = resolve_session::open(args.session.tag())?.for_person();
             let notes = messages::on(&view, view.history.records());
             (of_session(&view, &notes)?, Some((view, notes)))
         }

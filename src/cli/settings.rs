@@ -191,6 +191,15 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
     let engine = table.get(EXECUTOR).is_some_and(toml::Value::is_table).then(|| table.remove(EXECUTOR)).flatten();
     let engine: Option<EngineCommands> =
         engine.map(|engine| part_of(engine, &format!("[{EXECUTOR}]"), trouble)).transpose()?;
+    if table.get(HOLDOUT).is_some_and(toml::Value::is_table)
+        && let Some(toml::Value::Table(split)) = table.remove(HOLDOUT)
+    {
+        table.extend(split.into_iter().map(|(key, value)| match key.as_str() {
+            "cmd" => (HOLDOUT.to_owned(), value),
+            "hide" => (key, value),
+            _ => (format!("{HOLDOUT}-{key}"), value),
+        }));
+    }
     let all = settings();
     let mut layer = Vec::new();
     for (key, value) in table {
@@ -221,6 +230,9 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
 
 /// The table of the settings file that has the commands of an engine. As a text, the same key names an executor.
 const EXECUTOR: &str = "executor";
+
+/// The table of the settings file that has the terms of a hidden split. As a text, the same key is its command.
+const HOLDOUT: &str = "holdout";
 
 /// The table of the settings file that has the prices of models.
 const PRICES: &str = "prices";

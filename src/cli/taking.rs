@@ -51,7 +51,7 @@ pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     }
     view.convert_as_at_start()?;
     let FinalizeArgs { branch, squash, without, with_not_earned, .. } = args;
-    let finalized = view.finalize(branch, &Wanted { squash, without, with_not_earned })?;
+    let finalized = view.finalize(branch, &Wanted { squash, without, with_not_earned }, clock()?)?;
     status::keep_guardians_away(&view.repo, &view.tag, clock()?);
     let commits = count_of(finalized.commits.len(), "commit");
     output::line(&format!("{} has {commits} on {}:", finalized.branch, finalized.start.short(8)));
@@ -223,8 +223,12 @@ pub(super) fn export(args: ExportArgs) -> Result<ExitCode, CliError> {
     let view = resolve_session::open(args.session.tag())?;
     let records = view.history.records();
     let notes = view.notes(records)?;
+    if args.hidden && args.to != ExportFormat::Jsonl {
+        return Err(CliError::usage("--hidden writes JSON lines", "pass --to jsonl"));
+    }
     let line = |record| json_text(&record_json(record, notes.get(&record.id)), false) + "\n";
     let text = match args.to {
+        _ if args.hidden => view.hidden_lines()?,
         ExportFormat::Csv => exported_grid(records, &notes).to_csv(),
         ExportFormat::Md => exported_grid(records, &notes).to_markdown(),
         _ => records.iter().map(line).collect(),

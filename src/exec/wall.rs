@@ -150,12 +150,16 @@ fn arguments(wall: &Wall, cwd: &Path, program: &File) -> Vec<OsString> {
 fn mounts(wall: &Wall) -> Vec<OsString> {
     let mut all: Vec<OsString> = ["--unshare-user", "--dev-bind", "/", "/"].map(OsString::from).into();
     for Mount { path, source, access } in &wall.mounts {
+        if *access == Access::Empty {
+            all.extend(["--tmpfs".into(), path.into()]);
+            continue;
+        }
         // Without what is to be seen in its place, the job would see what is there.
         let option = match (access, source) {
             (Access::Writable, None) => "--dev-bind-try",
             (Access::Writable, Some(_)) => "--dev-bind",
-            (Access::ReadOnly, None) => "--ro-bind-try",
-            (Access::ReadOnly, Some(_)) => "--ro-bind",
+            (Access::ReadOnly | Access::Empty, None) => "--ro-bind-try",
+            (Access::ReadOnly | Access::Empty, Some(_)) => "--ro-bind",
         };
         all.extend([option.into(), source.as_ref().unwrap_or(path).into(), path.into()]);
     }

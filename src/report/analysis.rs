@@ -14,10 +14,10 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    AxisValues, Confound, CountedOutcome, Counts, Evidence, History, KeepHours, KeptStep, Margin, Miss, Patterns,
-    Point, RunOf, SHORTEST, SessionFacts, Slots, Spread, Summary, TimeSplit, Warning, axis_values, by_direction,
-    by_file, confounds_of_keep, distinct_runs, expectations, gain_alone, gpu_hours, is_concurrent, keep_hours, lanes,
-    margin, misses, of_second_looks, run_seconds, slots, spread, summarize, time_split, warnings,
+    AxisValues, Confound, CountedOutcome, Counts, Evidence, HiddenTally, History, KeepHours, KeptStep, Margin, Miss,
+    Patterns, Point, RunOf, SHORTEST, SessionFacts, Slots, Spread, Summary, TimeSplit, Warning, axis_values,
+    by_direction, by_file, confounds_of_keep, distinct_runs, expectations, gain_alone, gpu_hours, is_concurrent,
+    keep_hours, lanes, margin, misses, of_second_looks, run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
 /// The time that a session took.
@@ -216,6 +216,7 @@ impl Report {
                 directions: by_direction(records, &summary.kept, layout),
                 hypotheses: expectations(records, &rivals, direction),
                 second_looks: of_second_looks(records, &summary.kept, layout),
+                hidden: HiddenTally::of(&facts.hidden),
             }),
             spread: spread(records, &facts.elsewhere),
             details: details.collect(),

@@ -10,12 +10,15 @@ use super::{
     wrap,
 };
 use crate::domain::{
-    Clock, Direction, Number, count_of, cut, json_text, one_line, percent_text, span_text, two_digits,
+    Clock, Direction, Number, Outcome, count_of, cut, json_text, one_line, percent_text, span_text, two_digits,
 };
 use crate::rules::{
-    CountedOutcome, DirectionResult, Expectation, FileResult, Patterns, Point, SHORTEST, Slots, Tally, format_distance,
-    format_gain,
+    CountedOutcome, DirectionResult, Expectation, FileResult, HiddenTally, Patterns, Point, SHORTEST, Slots, Tally,
+    format_distance, format_gain,
 };
+
+/// The most verdicts of the hidden split to show.
+const MOST_VERDICTS: usize = 20;
 
 /// The width of a chart without a terminal, in columns.
 const CHART_WIDTH: u16 = 80;
@@ -202,7 +205,13 @@ impl Report {
             .filter(|hours| *hours > 0.0)
             .map(|hours| format!("{} GPU hours", two_digits(hours)));
         let artifacts = self.artifacts.as_ref().map(|folder| format!("artifacts in {}", one_line(folder)));
-        [Some(result), self.verified_text(), span, gpu, artifacts].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        let hidden = patterns(self).and_then(|found| found.hidden.as_ref());
+        let hidden = hidden.map(|found| format!("hidden {:+.3} beside visible {:+.3}", found.hidden, found.visible));
+        [Some(result), hidden, self.verified_text(), span, gpu, artifacts]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// Returns whether there are experiments but none has a value; then the assumptions are the first thing to know.
@@ -294,6 +303,20 @@ pub(super) fn second_looks_section(report: &Report) -> Option<Section> {
     let hours = format!("{} {}s", two_digits(*gpu_hours), report.hour());
     let line = format!("{}, {kept} kept, {hours}", count_of(*tried, "discard"));
     Some(Section::lines("second looks", [(line, None)]))
+}
+
+/// The verdicts of the hidden split, and what it says of kept changes.
+pub(super) fn hidden_section(report: &Report) -> Option<Section> {
+    let HiddenTally { verdicts, visible, hidden, doubts } = patterns(report)?.hidden.as_ref()?;
+    let kept = verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Keep).count();
+    let sum = format!(
+        "{}, {kept} kept: they gained {visible:+.3} on the visible split and {hidden:+.3} on the hidden one",
+        count_of(verdicts.len(), "verdict")
+    );
+    let each = verdicts.iter().rev().take(MOST_VERDICTS).rev();
+    let each = each.map(|verdict| (format!("#{} {}", verdict.experiment, verdict.sentence()), None));
+    let doubts = doubts.iter().map(|doubt| (format!("doubt: {doubt}"), None));
+    Some(Section::lines("hidden split", [(sum, None)].into_iter().chain(doubts).chain(each)))
 }
 
 /// The newest expectations of agents, with the results.

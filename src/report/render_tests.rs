@@ -87,6 +87,7 @@ fn rich_with_idle(nobody: f64) -> (History, SessionFacts) {
         layout: None,
         has_reviewer: false,
         saved: 1,
+        hidden: Arc::default(),
     };
     (history, course)
 }
@@ -577,6 +578,6 @@ fn a_keep_is_shown_with_what_changed_since_the_experiment_that_it_had_to_beat() 
     assert!(fields(7, &of(3, 1000)).contains("\nconfounds,\"steps +25%, compared with experiment 3\"\n"));
     assert!(fields(7, &of(0, 1000)).contains("\nconfounds,\"steps +25%, compared with the baseline\"\n"));
     assert!(!fields(7, &of(3, 1249)).contains("confounds"));
-    let discarded = Record { outcome: crate::domain::Outcome::Discard, ..of(8, 1250) };
+    let discarded = Record { outcome: Outcome::Discard, ..of(8, 1250) };
     assert!(!record_grid(&discarded, None, Some(&of(3, 1000)), None, &[], None).to_csv().contains("confounds"));
 }

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 
 use super::{
     Align, Grid, Report, Sources, artifact_section, axes_section, commit, confounds_text, directions_section,
-    escape_markdown, expected_section, files_section, never_helped_section, second_looks_section, signed, signed_gain,
-    text, value, wrap,
+    escape_markdown, expected_section, files_section, hidden_section, never_helped_section, second_looks_section,
+    signed, signed_gain, text, value, wrap,
 };
 use crate::domain::{
     ExperimentId, FailureClass, Number, VerifiedPair, WordList, count_of, exact_time, experiment_name,
@@ -91,6 +91,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         report.sources().as_ref().map(Sources::section),
         near_misses(report),
         second_looks_section(report),
+        hidden_section(report),
         failed(report),
         repeated(report),
         report.across_section(),

@@ -25,7 +25,7 @@ pub(crate) const IN_LANES: &[&str] = &[
 /// slots, sorted.
 pub(crate) const BETWEEN_SESSIONS: &[&str] = &["home.head_pointed", "home.noted", "home.put_back", "next.former_left"];
 
-/// The names of the points that only fresh runs pass, sorted; `confirm` and `second_look` kill at them.
+/// The names of the points that only fresh runs pass, sorted; `confirm`, `holdout` and `second_look` kill at them.
 pub(crate) const IN_CONFIRMING: &[&str] = &[
     "artifacts.worse_removed",
     "confirming.baseline_amended",
@@ -34,6 +34,8 @@ pub(crate) const IN_CONFIRMING: &[&str] = &[
     "confirming.run_entered",
     "confirming.run_over",
     "confirming.run_taken",
+    "hidden.noted",
+    "hidden.over",
     "second_look.opened",
 ];
 

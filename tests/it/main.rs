@@ -57,6 +57,7 @@ mod gpus;
 mod guardian;
 mod guards;
 mod hints;
+mod holdout;
 mod hooks;
 mod hostile;
 mod hostile_agent;

@@ -407,6 +407,9 @@ pub(in crate::cli) struct ExportArgs {
     /// Output file, or folder of a tracker [default: standard output, or .autoresearch/TAG/TRACKER]
     #[arg(long, value_name = "PATH")]
     pub(in crate::cli) output: Option<PathBuf>,
+    /// Write the runs and verdicts of the hidden split instead, which records do not have; with --to jsonl
+    #[arg(long)]
+    pub(in crate::cli) hidden: bool,
     #[command(flatten)]
     pub(in crate::cli) tracker: TrackerArgs,
 }

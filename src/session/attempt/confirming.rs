@@ -3,11 +3,14 @@
 
 use super::{Attempted, MeasuredChange, RunningChange, Stage, decide_trial, to_base};
 use crate::crash;
-use crate::domain::{Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Run, RunResult, RunRole};
+use crate::domain::{
+    Event, ExperimentId, Failure, FailureClass, Notice, Number, Outcome, Phase, Record, Run, RunResult, RunRole,
+};
 use crate::machine::{Attempt, AttemptEntry, AttemptHead, Draft, Made, OpenRun};
 use crate::rules::{
-    Contender, FreshStep, LOST_RETRIES, MAX_FRESH, Measurement, Verdict, baseline_with, control_due, controlled,
-    describe_failure, fresh_runs, fresh_step, is_confirmed, is_research, is_timed, most_of_baseline, over_limit,
+    Contender, FreshStep, HiddenCandidate, HiddenVerdict, LOST_RETRIES, MAX_FRESH, Measurement, Tested, Verdict,
+    baseline_with, control_due, controlled, describe_failure, fresh_runs, fresh_step, hidden_speaks_against,
+    hidden_step, hidden_verdict, is_confirmed, is_research, is_timed, most_of_baseline, not_held, over_limit,
     with_runs,
 };
 use crate::session::errors::SessionError;
@@ -97,17 +100,44 @@ impl MeasuredChange {
     fn fresh_step(&self, store: &Store) -> FreshStep {
         let Made { head, .. } = &self.draft.made;
         let left = store.journal.find(head.id);
-        let results = left.map(AttemptEntry::results).unwrap_or_default();
+        let results = self.results(store);
         let first_counts = head.first_run_counts();
         let role = head.fresh_run(1).role;
-        let is_under_way =
-            |run: &OpenRun| run.role == role && !run.is_first() && run.starts > 0 && run.result.is_none();
+        let is_under_way = |run: &OpenRun| {
+            let is_begun = run.role == role && !run.is_first() && run.starts > 0 && run.result.is_none();
+            is_begun && !self.is_noted(store, run)
+        };
         let has_begun = left.is_some_and(|left| left.runs.iter().any(is_under_way));
         let draft = &self.draft.record;
         let contender = Contender { draft, results: &results, first_counts, has_begun };
         let base = store.history.kept_at(&head.base);
+        if store.contract.decides_on_hidden() {
+            let candidate = self.hidden_candidate(store);
+            return hidden_step(&store.contract, (&store.history, &store.hidden), candidate, contender);
+        }
         let records = base.map_or(store.history.records(), |base| store.history.as_of(base));
         fresh_step(&store.contract, &store.history, records, draft.change.diff, contender)
+    }
+
+    /// The results of its further fresh runs, from the journal, or where no agent can read them.
+    fn results(&self, store: &Store) -> Vec<RunResult> {
+        match store.contract.decides_on_hidden() {
+            true => store.hidden.further(self.id(), self.commit()),
+            false => store.journal.find(self.id()).map(AttemptEntry::results).unwrap_or_default(),
+        }
+    }
+
+    /// Returns whether a run's values are noted where no agent can read them.
+    fn is_noted(&self, store: &Store, run: &OpenRun) -> bool {
+        let of = if run.role == RunRole::Baseline { ExperimentId::BASELINE } else { self.id() };
+        store.contract.decides_on_hidden() && store.hidden.runs().iter().any(|known| known.is(of, run.role, run.seed))
+    }
+
+    /// The change, to be compared by hidden values.
+    fn hidden_candidate<'a>(&'a self, store: &Store) -> HiddenCandidate<'a> {
+        let Made { head, commit, .. } = &self.draft.made;
+        let diff = self.draft.record.change.diff;
+        HiddenCandidate { id: head.id, commit, base: store.history.kept_at(&head.base), diff }
     }
 
     /// Makes a fresh run, or picks up the one that is under way, and takes in what it gave.
@@ -240,7 +270,10 @@ impl MeasuredChange {
 
     /// The number of fresh runs that it has.
     fn fresh_runs(&self, store: &Store) -> u32 {
-        store.journal.find(self.id()).map_or(0, AttemptEntry::fresh_runs)
+        match store.contract.decides_on_hidden() {
+            true => self.results(store).len() as u32,
+            false => store.journal.find(self.id()).map_or(0, AttemptEntry::fresh_runs),
+        }
     }
 
     /// Takes in what a fresh run gave. Returns whether that decides on the change: it failed, or exceeded a limit.
@@ -255,6 +288,13 @@ impl MeasuredChange {
         }
         let commit = fresh.made.commit.clone();
         let is_own = fresh.run.role != RunRole::Baseline;
+        if measured.failure.is_none() && store.contract.decides_on_hidden() {
+            store.journal.forget_runs(self.id(), |known| known.is(&fresh.run));
+            return store.write_journal().map(|()| false);
+        }
+        if let Some(why) = measured.hidden_failure.clone().filter(|_| is_own) {
+            return self.fail_hidden(store, why).map(|()| true);
+        }
         let run = measured.counted_run(Some(&commit));
         let result = measured.result(&commit);
         if !is_own {
@@ -283,6 +323,38 @@ impl MeasuredChange {
             draft
         });
         Ok(true)
+    }
+
+    /// Discards it, as the hidden evaluator gave no number for it.
+    pub(super) fn fail_hidden(&mut self, store: &mut Store, why: String) -> Result<(), SessionError> {
+        let verdict = self.hidden_verdict(store, Outcome::Discard);
+        store.note_hidden_verdict(HiddenVerdict { failure: Some(why), ..verdict })?;
+        self.fold(store, |draft| {
+            let Verdict { outcome, reason } = not_held(&draft.reason);
+            Record { outcome, reason, failure: Some(Failure::new(FailureClass::GuardFailed, "")), ..draft }
+        });
+        Ok(())
+    }
+
+    /// Discards it where its hidden value speaks against it, and notes the verdict.
+    pub(super) fn decide_hidden(&mut self, store: &mut Store) -> Result<(), SessionError> {
+        let candidate = self.hidden_candidate(store);
+        let is_refused = hidden_speaks_against(&store.contract, (&store.history, &store.hidden), candidate);
+        let outcome = if is_refused { Outcome::Discard } else { Outcome::Keep };
+        let verdict = self.hidden_verdict(store, outcome);
+        store.note_hidden_verdict(verdict)?;
+        if is_refused {
+            let record = &mut *self.draft.record;
+            Verdict { outcome: record.outcome, reason: record.reason } = not_held(&record.reason);
+            self.draft.tested = self.draft.tested.take().map(|_| Tested::NotBetter(record.metric.number()));
+        }
+        Ok(())
+    }
+
+    /// The verdict on it by hidden values.
+    fn hidden_verdict(&self, store: &Store, outcome: Outcome) -> HiddenVerdict {
+        let candidate = self.hidden_candidate(store);
+        hidden_verdict(&store.contract, (&store.history, &store.hidden), candidate, outcome)
     }
 
     /// Adds a run of the baseline to its record and its row; one that failed is there without a value.
@@ -339,8 +411,10 @@ impl MeasuredChange {
         let is_recorded = |open: &&OpenRun| {
             let is_it = |run: &Run| run.role == Some(RunRole::Baseline) && run.seed == open.seed;
             open.role == RunRole::Baseline && baseline.runs.iter().any(is_it)
+                || !open.is_first() && self.is_noted(store, open)
         };
-        for run in runs.iter().filter(is_recorded) {
+        let recorded: Vec<&OpenRun> = runs.iter().filter(is_recorded).collect();
+        for run in recorded {
             store.replace_row(&baseline)?;
             store.journal.forget_runs(self.id(), |known| known.is(run));
             store.write_journal()?;
@@ -351,7 +425,11 @@ impl MeasuredChange {
     /// Takes the verdict by its fresh runs.
     fn take_verdict(&mut self, store: &mut Store, verdict: Verdict) -> Result<(), SessionError> {
         let Verdict { outcome, reason } = verdict;
-        let results = store.journal.find(self.id()).map(AttemptEntry::results).unwrap_or_default();
+        let results = self.results(store);
+        if store.contract.holdout.is_some() && !results.is_empty() {
+            let verdict = self.hidden_verdict(store, outcome);
+            store.note_hidden_verdict(verdict)?;
+        }
         let unmet_limits = over_limit(&store.contract, &results).map(|(_, unmet)| unmet).unwrap_or_default();
         self.choose_artifacts(store)?;
         self.fold(store, |draft| Record { outcome, reason, unmet_limits, ..draft });

@@ -8,14 +8,14 @@ use serde_json::Map;
 use super::{await_files, check_again, end_jobs, join_line, judge_trial, to_base, unselected};
 use crate::crash;
 use crate::domain::{
-    CommitId, Conditions, DiffStat, Environment, ExperimentId, GpuOther, MetricValue, Outcome, Phase, Proof,
-    Provenance, RECORD_VERSION, Record, RecordedChange, Run, Unparsed,
+    CommitId, Conditions, DiffStat, Environment, ExperimentId, FailureClass, GpuOther, MetricValue, Outcome, Phase,
+    Proof, Provenance, RECORD_VERSION, Record, RecordedChange, Run, Unparsed,
 };
 use crate::exec::Executor;
 use crate::machine::{Attempt, AttemptEntry, Draft, Made, OpenRun};
 use crate::rules::{
-    AttemptFacts, FileTerms, Measurement, Ran, ReworkCall, Step, Tested, Trial, Verdict, changed_text,
-    describe_failure, judge, next_rework_on_slots, recover,
+    AttemptFacts, FileTerms, HiddenCandidate, Measurement, Ran, ReworkCall, Step, Tested, Trial, Verdict, changed_text,
+    describe_failure, is_confirmed, judge, judge_before_hidden, next_rework_on_slots, recover,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{ignored_inputs, read_records};
@@ -324,20 +324,27 @@ impl RunningChange {
                 self.wait_for_slot(&mut shared.store())?;
                 return Ok(Stage::Over(Attempted::Waiting));
             }
-            WaitEnd::Interrupted if roll_back_version(&self.made, workspace, &mut shared.store())? => {
-                return Ok(Stage::Over(Attempted::RolledBack));
-            }
-            WaitEnd::Interrupted => {
-                if let Some(before) = self.made.before.take() {
-                    let why = "the run of its next version was interrupted";
-                    return end_with_version(self.made, *before, workspace, &mut shared.store(), why);
-                }
-                roll_back(&self.made, workspace, &mut shared.store(), "was interrupted")?;
-                return Ok(Stage::Over(Attempted::RolledBack));
-            }
+            WaitEnd::Interrupted => return self.take_back(workspace, &mut shared.store()),
         };
         shared.note_environment(self.id()).await;
+        let visible = measured.result(&self.made.commit);
         let mut measured = self.judge(workspace, &shared.store(), measured, shared.environment())?;
+        let is_to_keep = measured.draft.record.outcome == Outcome::Keep;
+        let decides_once = {
+            let contract = &shared.store().contract;
+            contract.decides_on_hidden() && !is_confirmed(contract)
+        };
+        if let Some(visible) = visible.filter(|_| is_to_keep && decides_once) {
+            match self.look_hidden(workspace, shared, deadline, (&mut measured, visible)).await? {
+                WaitEnd::Done(()) => {}
+                WaitEnd::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
+                WaitEnd::Interrupted => return self.take_back(workspace, &mut shared.store()),
+                WaitEnd::Lost => {
+                    self.run_again(workspace, &mut shared.store())?;
+                    return Ok(Stage::Run(self));
+                }
+            }
+        }
         let is_keep = measured.draft.record.outcome == Outcome::Keep;
         if is_keep {
             match self.set_artifacts_aside(workspace, shared).await? {
@@ -349,6 +356,19 @@ impl RunningChange {
         let is_new = !matches!(measured.draft.made.head.trial(), Some(Trial::Afresh(_)));
         let is_guarded = is_new && is_keep && !shared.store().contract.guards.is_empty();
         if is_guarded { Ok(Stage::Guard(measured)) } else { measured.after_guards(workspace, shared) }
+    }
+
+    /// Takes back a change whose run was interrupted; the version before it is recorded where there is one.
+    fn take_back(mut self, workspace: &mut Workspace, store: &mut Store) -> Result<Stage, SessionError> {
+        if roll_back_version(&self.made, workspace, store)? {
+            return Ok(Stage::Over(Attempted::RolledBack));
+        }
+        if let Some(before) = self.made.before.take() {
+            let why = "the run of its next version was interrupted";
+            return end_with_version(self.made, *before, workspace, store, why);
+        }
+        roll_back(&self.made, workspace, store, "was interrupted")?;
+        Ok(Stage::Over(Attempted::RolledBack))
     }
 
     /// Reaches the verdict on a measured run. Returns also the limits that count against it, and the outcome of a trial.
@@ -363,6 +383,11 @@ impl RunningChange {
         }
         // Beside others, the incumbent may be another one by now.
         let made_on = history.kept_at(&head.base);
+        if contract.decides_on_hidden() && is_confirmed(contract) {
+            let candidate = HiddenCandidate { id: head.id, commit: &self.made.commit, base: made_on, diff };
+            let (verdict, unmet) = judge_before_hidden(contract, (history, &store.hidden), candidate, measured);
+            return (verdict, unmet, None);
+        }
         let records = made_on.map_or(history.records(), |base| history.as_of(base));
         let (verdict, unmet) = judge(contract, (history, records), head.id, diff, measured);
         (verdict, unmet, None)
@@ -507,6 +532,11 @@ impl MeasuredChange {
 /// Returns the kind of further agent call that a draft leads to, if any.
 pub(crate) fn next_rework(draft: &Draft) -> Option<ReworkCall> {
     let head = &draft.made.head;
+    let is_of_guard = draft.record.proof.guards.iter().any(|guard| !guard.passed);
+    if draft.record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::GuardFailed) && !is_of_guard {
+        // The hidden evaluator failed, of which no agent hears.
+        return None;
+    }
     let ran = match head.beside.replays.as_slice() {
         _ if head.first_run_counts() => Ran::Trial,
         [] => Ran::Own,

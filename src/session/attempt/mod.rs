@@ -4,6 +4,7 @@ mod calling;
 mod change_checks;
 mod confirming;
 mod during_call;
+mod hidden_part;
 mod incumbent_check;
 mod left_over;
 mod lifecycle;

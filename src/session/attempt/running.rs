@@ -190,7 +190,9 @@ impl RunningChange {
         let run = self.measuring(workspace, store)?;
         let (role, log, folder) = (run.role, run.log(), run.folder);
         let is_tracked = workspace.repo.working_tree.is_tracked(Path::new("run.log"))?;
-        if let Some(notice) = point_run_log(workspace.root(), is_tracked, &log, &store.folder)? {
+        if !self.is_sealed(&store.contract)
+            && let Some(notice) = point_run_log(workspace.root(), is_tracked, &log, &store.folder)?
+        {
             store.note(notice);
         }
         crash::point("running.log_linked");
@@ -256,7 +258,12 @@ impl RunningChange {
                             return Err(self.on_other_gpu(&shared.store(), other));
                         }
                         self.note_tainted_baseline(&mut shared.store(), &measured);
-                        return Ok(WaitEnd::Done(measured));
+                        match self.measure_hidden(workspace, shared, deadline, measured).await? {
+                            WaitEnd::Lost if self.run.is_first() && self.may_start_again() => {
+                                self.run_again(workspace, &mut shared.store())?;
+                            }
+                            ended => return Ok(ended),
+                        }
                     }
                 },
                 ending => return Ok(ending),
@@ -306,12 +313,14 @@ impl RunningChange {
         let id = self.id();
         let is_beside = self.is_beside_first();
         let is_proposal = self.is_proposal();
+        let is_sealed = self.is_sealed(&shared.store().contract);
         let tick = |elapsed: Option<Duration>, last: Option<&Number>| {
             if is_beside {
                 return Ok(Interrupt::None);
             }
             let seconds = elapsed.map(|elapsed| elapsed.as_secs());
             if let Some(elapsed) = elapsed {
+                let last = last.filter(|_| !is_sealed);
                 let last = last.map(|last| shared.store().history.in_own_unit(last.clone()));
                 shared.emit(Event::RunProgress { id, elapsed: elapsed.as_secs_f64(), last })?;
             }
@@ -466,7 +475,7 @@ impl RunningChange {
 
     /// Restarts a run that was lost with its machine or its shim, or terminated by a process that was killed during its
     /// rollback.
-    fn run_again(&mut self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
+    pub(crate) fn run_again(&mut self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
         store.note(format!("restarted the run of experiment {}, which was lost", self.id()));
         workspace.check_out(store, &self.made)?;
         self.prepare_run(workspace, store)

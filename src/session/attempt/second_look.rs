@@ -13,7 +13,7 @@ pub(crate) fn open_second_look(store: &mut Store, terms: &FileTerms) -> Result<(
     if store.journal.attempts().any(|open| open.head().is_second_look()) {
         return Ok(());
     }
-    let Some(look) = second_look_due(&store.contract, &store.history) else { return Ok(()) };
+    let Some(look) = second_look_due(&store.contract, &store.visible_history()) else { return Ok(()) };
     let Some(record) = store.history.get(look.of).cloned() else { return Ok(()) };
     let (tip, now) = (store.tip(), store.now());
     let of = experiment_name(look.of);

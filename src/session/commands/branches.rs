@@ -11,19 +11,20 @@ use serde_json::{Map, json};
 
 use crate::domain::{
     Clock, CommitId, Concurrency, Conditions, Contract, DiffStat, ExperimentId, FEWEST_DIGITS, Failure, Imported,
-    MetricSource, MetricSpec, MetricValue, Outcome, Proof, Provenance, RECORD_VERSION, Record, RecordedChange,
+    MetricSource, MetricSpec, MetricValue, Note, Outcome, Proof, Provenance, RECORD_VERSION, Record, RecordedChange,
     ReviewVerdict, Tag, UserError, list, one_line, shell_word,
 };
 use crate::fs::{make_folder, read_regular};
-use crate::git::{GitError, Head, HeadTarget, Merged, Repo};
+use crate::git::{GitError, Head, HeadTarget, Merged, Notes, Repo};
 use crate::ledger::{Ledger, Row};
 use crate::rules::{kept_message, kept_steps, listed, squashed_message};
 use crate::session::errors::{CannotStart, Damaged, SessionError, refuse};
 use crate::session::files::{exclude_own, is_session, session_of_head};
 use crate::session::handlers::SessionRefs;
 use crate::session::store::{Interrupts, watch_programs, watch_programs_until};
+use crate::session::view::NOTES;
 use crate::session::{SessionView, branch_in_the_way, free_tag, is_taken, note_finalized};
-use crate::state::{SEE_DOCTOR, SessionFolder};
+use crate::state::{HiddenFile, SEE_DOCTOR, SessionFolder};
 
 /// The branches of sessions stand below this.
 const SESSION_BRANCHES: &str = "autoresearch/";
@@ -106,7 +107,12 @@ impl SessionView {
     ///
     /// When nothing was kept but the baseline, the kept experiments are no chain, or the reviewer judged one of them not
     /// earned. Also when the branch already exists or would look like a session's.
-    pub fn finalize(&self, branch: Option<String>, wanted: &FinalizeTerms) -> Result<Finalized, SessionError> {
+    pub fn finalize(
+        &self,
+        branch: Option<String>,
+        wanted: &FinalizeTerms,
+        clock: Clock,
+    ) -> Result<Finalized, SessionError> {
         let branch = branch.unwrap_or_else(|| format!("{}-final", self.tag));
         let full = self.free_branch(&branch)?;
         let chain = self.kept_chain()?;
@@ -163,8 +169,33 @@ impl SessionView {
         if let Some(incumbent) = chain.last() {
             let _ = note_finalized(&self.folder, &full, &incumbent.commit);
         }
+        self.note_hidden_values(kept, &commits, clock)?;
         let unmeasured = (!lacks.is_empty()).then_some(last.id);
         Ok(Finalized { branch, start, commits, unmeasured, follows })
+    }
+
+    /// Notes on each commit of a finalized branch what the hidden split says of its changes; on the only one of a squashed branch, on
+    /// all.
+    fn note_hidden_values(
+        &self,
+        kept: &[&Record],
+        commits: &[(CommitId, String)],
+        clock: Clock,
+    ) -> Result<(), SessionError> {
+        let hidden = HiddenFile::new(&self.folder.state()).read()?;
+        let notes = Notes::new(&self.repo.refs, NOTES);
+        for record in kept {
+            let Some(verdict) = hidden.verdict_on(record) else { continue };
+            let tree = self.repo.objects.tree_of(&record.commit)?;
+            let is_its = |commit: &&CommitId| self.repo.objects.tree_of(commit).is_ok_and(|other| other == tree);
+            let own =
+                commits.iter().map(|(commit, _)| commit).find(is_its).or(commits.last().map(|(commit, _)| commit));
+            if let Some(commit) = own {
+                let text = format!("hidden split: {}", verdict.sentence());
+                notes.add(commit, &Note::line(clock.now(), &self.tag, record.id, "ar", &text))?;
+            }
+        }
+        Ok(())
     }
 
     /// The error for an experiment that was not kept, with what follows from that.

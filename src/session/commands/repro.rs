@@ -302,6 +302,7 @@ impl<'a> ScratchRun<'a> {
     fn wall(&self, view: &SessionView, place: &Repo) -> Result<Option<Wall>, SessionError> {
         let ScratchRun { contract, commit, command, .. } = *self;
         let (walls, _) = Walls::tried(contract.sandbox, &view.repo, place.worktree())?;
+        let (walls, _) = walls.hiding(&view.repo, &view.folder, contract)?;
         let terms = FileTerms::of(contract)?;
         let all = place.objects.files_at(commit, |_| true)?;
         let protected: Vec<PathBuf> = all.iter().filter(|path| terms.protects(path)).cloned().collect();

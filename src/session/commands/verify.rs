@@ -57,6 +57,7 @@ pub async fn verify(
     let is_one_session = a.view.tag == b.view.tag;
     let contract = b.view.terms()?;
     refuse_unlike(a, b, contract)?;
+    [a, b].iter().try_for_each(|side| side.view.refuse_beside_hidden("`ar verify`"))?;
     let views = if is_one_session { vec![b.view] } else { vec![a.view, b.view] };
     let place = FreshRuns::open(&views, terms, interrupts).await?;
     let [id_a, id_b] = [a, b].map(|side| VerifiedId::new((!is_one_session).then_some(&side.view.tag), side.record.id));
@@ -432,6 +433,7 @@ pub async fn ablate(
     publish: &mut dyn FnMut(&FreshNews<'_>),
 ) -> Result<Option<Ablation>, SessionError> {
     let contract = view.terms()?;
+    view.refuse_beside_hidden("`ar ablate`")?;
     let chain = view.kept_chain()?;
     let [_, kept @ ..] = chain.as_slice() else { return Err(view.nothing_kept().into()) };
     let Some(best) = kept.last() else { return Err(view.nothing_kept().into()) };

@@ -22,7 +22,7 @@ use crate::rules::{
 };
 use crate::session::errors::{SessionError, Usage, refuse};
 use crate::session::files::{SETTINGS_FILE, remove_file};
-use crate::session::store::{AGENT, Store, Walls, job_place, own_names, writes_log};
+use crate::session::store::{AGENT, Store, Walls, job_place, own_names, real, writes_log};
 use crate::state::{
     COPIED_BYTES, COPIED_FILES, Copies, Matching, PROTECTED, SESSIONS_FOLDER, SessionFolder, files_below, read_json,
     write_json, write_json_unsynced,
@@ -392,7 +392,7 @@ impl Workspace {
             // The session's own ledger is repaired after a call.
             ledgers: [RESULTS.to_owned()].into_iter().filter(|name| *name != own).chain(ledger).collect(),
             links: links(store),
-            scratch: self.scratch(store),
+            scratch: self.scratch(store).into_iter().chain(role.run_folder().map(real)).collect(),
             ..JobPlaces::default()
         };
         store.walls.of_job(self.root(), folder, places, role)

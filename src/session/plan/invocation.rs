@@ -18,8 +18,9 @@ use crate::git::{Changes, Head, Repo};
 use crate::ledger::{LedgerFile, RESULTS};
 use crate::measure::Scanner;
 use crate::rules::{
-    FileTerms, GpuSlot, History, LoopCall, OtherHost, SessionDriver, Tonight, UV_LINK_MODE, cadence_warning, gaps,
-    idle_limits, is_confirmed, is_research, links_from_cache, named_files, refuse_incomparable, within,
+    FileTerms, GpuSlot, HiddenPlaces, History, LoopCall, OtherHost, SessionDriver, Tonight, UV_LINK_MODE,
+    cadence_warning, gaps, idle_limits, is_confirmed, is_research, links_from_cache, named_files, refuse_incomparable,
+    within,
 };
 use crate::session::errors::{Adopting, CannotStart, CommandRole, SessionError, TryError, Usage, refuse};
 use crate::session::files::{
@@ -99,6 +100,8 @@ pub struct Plan {
     pub(crate) gpus: Vec<GpuSlot>,
     /// The walls around jobs.
     pub(crate) walls: Walls,
+    /// What `--hide` names.
+    pub(crate) hidden_places: HiddenPlaces,
     /// True if a session is taken over although a process of another host may drive it.
     pub(crate) take_over: bool,
 }
@@ -169,6 +172,7 @@ impl Plan {
             layout: placing.layout,
             gpus: placing.gpus,
             walls: Walls::default(),
+            hidden_places: HiddenPlaces::default(),
             take_over: wanted.take_over,
         };
         CHECKS.iter().try_for_each(|check| check(&plan, &subject, &changes))?;
@@ -176,6 +180,7 @@ impl Plan {
         plan.notices.extend(surveyed.into_iter().chain(placing.notices));
         let walled = plan.build_walls()?;
         plan.notices.extend(walled);
+        plan.hide()?;
         let told = plan.told(&subject, &changes, &said)?;
         plan.notices.extend(told);
         if drive != Drive::Ending {
@@ -558,6 +563,36 @@ impl Plan {
             None => "jobs run behind walls, built by `bwrap`".to_owned(),
             Some(reason) => format!("jobs run without walls: {reason}"),
         }))
+    }
+
+    /// Finds what `--hide` names. Refuses a hidden split that could not decide or would not be hidden.
+    fn hide(&mut self) -> Result<(), SessionError> {
+        let Contract { holdout, hide, holdout_unsealed, agent, verify_for, recheck, .. } = &self.contract;
+        if self.drive == Drive::Ending || holdout.is_none() && hide.is_empty() {
+            return Ok(());
+        }
+        let refused = |text: &str, hint: &str| Err(refuse(Usage, text).hint(hint).into());
+        if self.contract.decides_on_hidden() && (verify_for.is_some() || *recheck > 0) {
+            return refused(
+                "--verify-for and --recheck make runs whose values agents can read",
+                "leave them out: a hidden split allows no such run",
+            );
+        }
+        if !self.walls.hold() && !holdout_unsealed {
+            return refused(
+                "without walls, agents can read what --hide names and all hidden values",
+                "install bubblewrap and leave out `--sandbox off`, or accept that with --holdout-unsealed",
+            );
+        }
+        if agent.is_none() && !holdout_unsealed {
+            return refused(
+                "an agent that drives by itself is behind no wall, and can read what --hide names and all hidden values",
+                "name an agent for `ar` to call, as in --agent claude, or accept that with --holdout-unsealed",
+            );
+        }
+        let walls = std::mem::take(&mut self.walls);
+        (self.walls, self.hidden_places) = walls.hiding(&self.repo, &self.folder, &self.contract)?;
+        Ok(())
     }
 
     /// The notice that `uv` cannot link from its cache into a working tree behind a wall: the tree is another mount.

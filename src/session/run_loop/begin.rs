@@ -21,8 +21,8 @@ use crate::git::{Repo, Untracked};
 use crate::ledger::LedgerFile;
 use crate::machine::{Attempt, AttemptHead, Made, OpenRun, Origin};
 use crate::rules::{
-    FileTerms, Forbidden, GpuSlot, History, Measurement, Night, RunFound, axes_without_number, baseline_runs,
-    baseline_with, describe_failure, is_confirmed, may_be_code, refuse_incomparable,
+    FileTerms, Forbidden, GpuSlot, HiddenBook, HiddenRun, History, Measurement, Night, RunFound, axes_without_number,
+    baseline_runs, baseline_with, describe_failure, is_confirmed, may_be_code, refuse_incomparable,
 };
 use crate::session::attempt::{
     Attempted, RunningChange, Stage, await_files, end_first_jobs, end_further_runs, end_jobs,
@@ -39,7 +39,8 @@ use crate::session::store::{
 };
 use crate::session::wait::{Alerted, Deadline, WaitEnd, guardian_lines, interval_of, report_unopened};
 use crate::state::{
-    Aside, CARRIED, Journal, Memory, Opener, OwnerLock, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, UNTRACKED, read_json,
+    Aside, CARRIED, HIDDEN, HiddenFile, Journal, Memory, Opener, OwnerLock, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER,
+    UNTRACKED, read_json,
 };
 
 impl Session<'_> {
@@ -422,6 +423,9 @@ fn add_repeats(
         let is_new = |other: &&GpuOther| !record.conditions.gpu_others.iter().any(|known| known.is(other));
         let beside: Vec<GpuOther> = measured.gpu_others.iter().filter(is_new).cloned().collect();
         record.conditions.gpu_others.extend(beside);
+        if store.contract.decides_on_hidden() {
+            continue;
+        }
         match measured.result(&record.commit).filter(|_| is_confirmed(&store.contract)) {
             Some(result) => results.push(result),
             None => record.add_runs(measured.counted_run(Some(&record.commit)), measured.sandbox),
@@ -467,6 +471,8 @@ pub(super) struct OpenedRecords {
     pub(super) has_journal: bool,
     /// The night that a loop enters.
     pub(super) night: Option<Night>,
+    /// The runs and verdicts that no agent may read.
+    hidden: HiddenBook,
 }
 
 impl OpenedRecords {
@@ -488,7 +494,8 @@ impl OpenedRecords {
         let opener = Opener { host: host_name(), boot: boot_id(), process: std::process::id() };
         journal.count_absence(clock.now());
         journal.presence.wake(plan.drive.driver(), interval_of(contract), opener);
-        let mut stored = OpenedRecords { history, journal, has_journal, night };
+        let hidden = opened_hidden(plan, &history)?;
+        let mut stored = OpenedRecords { history, journal, has_journal, night, hidden };
         if has_journal {
             stored.journal.show(&state, clock.now())?;
             stored.refuse_contradiction(plan, interrupts).await?;
@@ -536,9 +543,9 @@ impl OpenedRecords {
         let uuids = |slot: &GpuSlot| slot.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(",");
         let gpus = plan.gpus.iter().map(uuids).collect();
         let journal = Journal { layout: plan.layout, gpus, ..self.journal };
-        let Plan { repo, folder, contract, ledger, clock, walls, .. } = plan;
+        let Plan { repo, folder, contract, ledger, clock, walls, hidden_places, .. } = plan;
         let store = Store::new(Rc::new(repo), (folder, lock), contract, self.history, journal, ledger, clock);
-        Store { walls, ..store }
+        Store { walls, hidden: self.hidden, hidden_places, ..store }
     }
 }
 
@@ -553,11 +560,42 @@ fn made_journal(plan: &Plan, history: &History) -> Result<Journal, SessionError>
     Ok(Journal { guardian_lines: guardian_lines(repo, &contract.tag), layout: plan.layout.clone(), ..made })
 }
 
+/// The hidden values of a session, in files that a wall can cover.
+///
+/// # Errors
+///
+/// Those of the baseline are missing, without which nothing can be decided.
+fn opened_hidden(plan: &Plan, history: &History) -> Result<HiddenBook, SessionError> {
+    let Plan { folder, contract, .. } = plan;
+    if contract.holdout.is_none() && contract.hide.is_empty() {
+        return Ok(HiddenBook::default());
+    }
+    let file = HiddenFile::new(&folder.state());
+    file.create()?;
+    let hidden = file.read()?;
+    let is_of_baseline = |run: &HiddenRun| run.experiment.is_baseline();
+    if contract.decides_on_hidden() && history.baseline().is_some() && !hidden.runs().iter().any(is_of_baseline) {
+        let text = format!("{} does not have the hidden values of the baseline", file.path().display());
+        return Err(refuse(CannotStart, text)
+            .hint("restore that file from a backup, or begin a new session: without it nothing can be decided")
+            .into());
+    }
+    Ok(hidden)
+}
+
 /// Removes the state files that make a session; the contract goes first, and without it there is none.
 pub(super) fn forget(state: &Path) -> Result<(), SessionError> {
-    for name in
-        ["contract.json", "progress.json", UNTRACKED, PROTECTED, CARRIED, "task_spec.md", INDEX_BEFORE, SETTINGS_BEFORE]
-    {
+    for name in [
+        "contract.json",
+        "progress.json",
+        UNTRACKED,
+        PROTECTED,
+        CARRIED,
+        HIDDEN,
+        "task_spec.md",
+        INDEX_BEFORE,
+        SETTINGS_BEFORE,
+    ] {
         remove_file(&state.join(name))?;
         crash::point("abandon.file_removed");
     }

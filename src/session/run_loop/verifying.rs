@@ -309,7 +309,8 @@ pub async fn review_keeps(
     ids: &[ExperimentId],
 ) -> Result<(Vec<ExperimentId>, Option<StopReason>), SessionError> {
     let store = session.shared.store.get_mut();
-    (store.walls, _) = Walls::tried(store.contract.sandbox, &store.repo, store.repo.worktree())?;
+    let (walls, _) = Walls::tried(store.contract.sandbox, &store.repo, store.repo.worktree())?;
+    (store.walls, _) = walls.hiding(&store.repo, &store.folder, &store.contract)?;
     let reviewed = review_left(&session.shared, &mut session.workspace, Some(ids)).await;
     let store = session.shared.store.get_mut();
     let trees = if session.workspace.owner.is_disposable() { remove_trees(store) } else { Ok(()) };

@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use super::{Interrupt, Interrupts, Notices, Store};
+use super::{Interrupt, Interrupts, Notices, Store, hidden_places, sealed_places};
 use crate::agent::LOG_LINES;
-use crate::domain::{CommitId, ExperimentId, FailureClass, Record, RunRole, Sandbox, StopWhen, Tag, UserError, list};
+use crate::domain::{
+    CommitId, Contract, ExperimentId, FailureClass, Record, RunRole, Sandbox, StopWhen, Tag, UserError, list,
+};
 use crate::exec::{FILES_BEFORE, JobFiles, find_builder, kill_other_children, try_wall, wall_words};
 use crate::fs::{move_irregular_away, read_at_most};
 use crate::git::{GitProgram, PinnedSettings, Repo, WAY_BACK};
 use crate::machine::{Attempt, AttemptEntry, OpenRun};
 use crate::measure::last_lines;
-use crate::rules::{History, JobPlaces, Places, Wall, WalledRole, files_named, wall};
+use crate::rules::{HiddenPlaces, History, JobPlaces, Places, Wall, WalledRole, files_named, wall};
 use crate::session::errors::SessionError;
 use crate::session::files::{REPRO_FOLDER, UNFINISHED, own_path};
 use crate::state::{SESSIONS_FOLDER, SessionFolder, further_runs, read_log_tail, user_folder};
@@ -175,10 +177,35 @@ impl Walls {
         }
     }
 
+    /// The same walls around what `--hide` names, which the evaluator of the hidden split alone reads, and around what agents could read
+    /// of fresh runs. Gives also what `--hide` names.
+    ///
+    /// # Errors
+    ///
+    /// Git has a file that `--hide` names.
+    pub(crate) fn hiding(
+        mut self,
+        repo: &Repo,
+        folder: &SessionFolder,
+        contract: &Contract,
+    ) -> Result<(Walls, HiddenPlaces), SessionError> {
+        let sealed = sealed_places(folder, contract);
+        let hidden = HiddenPlaces { empty: sealed.empty.clone(), ..hidden_places(repo, contract)? };
+        if let Some((places, _)) = &mut self.0 {
+            (places.hidden, places.sealed) = (hidden.clone(), sealed);
+        }
+        Ok((self, hidden))
+    }
+
     /// The wall of a job in `tree` that writes into `folder`, if jobs have one; the other `places` are given.
     pub(crate) fn of_job(&self, tree: &Path, folder: &Path, places: JobPlaces, role: &WalledRole) -> Option<Wall> {
-        let job = job_places(tree, folder, places);
-        self.0.as_ref().map(|(places, _)| wall(places, &job, role))
+        let mut job = job_places(tree, folder, places);
+        self.0.as_ref().map(|(places, _)| {
+            if !places.sealed.folders.is_empty() {
+                job.emptied.extend(further_runs(folder).map(|further| real(&further)));
+            }
+            wall(places, &job, role)
+        })
     }
 
     /// The words of a call that starts a program of git's configuration behind a wall, if jobs have them: it may write where Git LFS and
@@ -261,7 +288,7 @@ fn places(repo: &Repo) -> Result<Places, SessionError> {
         linked,
         state: user_folder().filter(|path| !leads_through_a_file(path)).map(|path| real(&path)),
         common: common.map(|path| real(&path)).collect(),
-        required: false,
+        ..Places::default()
     })
 }
 

@@ -26,8 +26,8 @@ use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::machine::Attempt;
 use crate::rules::{
-    History, Warning, directions_tried, draw, idea_key, is_used, keep_lesson, learned, newest_first, offered_state,
-    pivot_lesson, stall, summary_lesson, too_noisy,
+    HiddenBook, HiddenPlaces, History, Warning, directions_tried, draw, idea_key, is_used, keep_lesson, learned,
+    newest_first, offered_state, pivot_lesson, stall, summary_lesson, too_noisy,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{exclude_own, expected_tip, session_tags};
@@ -56,6 +56,10 @@ pub(crate) struct Store {
     pub(crate) messages: ReceivedMessages,
     /// The walls around jobs.
     pub(crate) walls: Walls,
+    /// The runs and verdicts that no agent may read.
+    pub(crate) hidden: HiddenBook,
+    /// What `--hide` names.
+    pub(crate) hidden_places: HiddenPlaces,
     /// Counter that grows whenever working trees may begin to change: by jobs, or by the user while the loop waits.
     pub(crate) activity: u64,
     /// Set once the opening of the session was rolled back.
@@ -108,6 +112,8 @@ impl Store {
             notices: Notices::default(),
             messages: ReceivedMessages::default(),
             walls: Walls::default(),
+            hidden: HiddenBook::default(),
+            hidden_places: HiddenPlaces::default(),
             activity: 0,
             rolled_back: false,
         }

@@ -19,8 +19,8 @@ use crate::git::{Notes, Repo, Stored};
 use crate::measure::{PlainText, plain_text};
 use crate::report::Report;
 use crate::rules::{
-    Checks, History, LadderState, Likeness, OtherBaseline, RatedSession, SessionFacts, Unfound, Weighed, axis_means,
-    cap_of_tries, find_experiment, session_enough, weigh,
+    Checks, HiddenBook, History, LadderState, Likeness, OtherBaseline, RatedSession, SessionFacts, Unfound, Weighed,
+    axis_means, cap_of_tries, find_experiment, session_enough, weigh,
 };
 use crate::session::errors::{CannotStart, SessionError, Usage, refuse};
 use crate::session::files::{
@@ -30,7 +30,9 @@ use crate::session::files::{
 use crate::session::handlers::{SessionRefs, convert_as_at_start};
 use crate::session::research::covered_topics;
 use crate::session::store::{Files, Walls, last_failed_log, memories, waiting_messages};
-use crate::state::{Calls, Journal, RatedLine, SessionFolder, add_rating, plain_log, read_log_tail, read_ratings};
+use crate::state::{
+    Calls, HiddenFile, Journal, RatedLine, SessionFolder, add_rating, plain_log, read_log_tail, read_ratings,
+};
 
 /// A session as a reader sees it.
 #[derive(Debug)]
@@ -47,6 +49,8 @@ pub struct SessionView {
     pub history: Arc<History>,
     /// The reason why this session is read.
     pub choice: Choice,
+    /// The runs and verdicts of its hidden split, where it is read for a person.
+    pub hidden: Arc<HiddenBook>,
 }
 
 /// The ref of the notes: `git log --notes=autoresearch` shows them, `git notes --ref=autoresearch` reads and edits them.
@@ -60,7 +64,29 @@ impl SessionView {
         let history = Arc::new(read_history(&repo, &tag)?);
         let contract = stored_contract(&repo, &tag)?;
         let folder = SessionFolder::new(repo.main_worktree(), &tag);
-        Ok(SessionView { repo, tag, folder, contract, history, choice })
+        Ok(SessionView { repo, tag, folder, contract, history, choice, hidden: Arc::default() })
+    }
+
+    /// The same with the runs and verdicts of its hidden split, for a person: a call sees an empty file in their place.
+    #[must_use]
+    pub fn for_person(self) -> SessionView {
+        let hidden = HiddenFile::new(&self.folder.state()).read().unwrap_or_default();
+        SessionView { hidden: Arc::new(hidden), ..self }
+    }
+
+    /// Refuses fresh runs beside a session with a hidden split, whose values agents could read.
+    ///
+    /// # Errors
+    ///
+    /// It has one.
+    pub(crate) fn refuse_beside_hidden(&self, what: &str) -> Result<(), SessionError> {
+        let decides = self.contract.as_ref().is_some_and(Contract::decides_on_hidden);
+        let tag = &self.tag;
+        let refused = || {
+            refuse(CannotStart, format!("session {tag} has a hidden split, and agents could read the values of {what}"))
+                .hint(format!("run `ar export --to jsonl --hidden {tag}` for its hidden values"))
+        };
+        if decides { Err(refused().into()) } else { Ok(()) }
     }
 
     /// The axes of its experiments, where it has some.
@@ -98,7 +124,10 @@ impl SessionView {
     /// A wall is required and cannot be built, or the stored settings cannot be read.
     pub fn convert_as_at_start(&mut self) -> Result<(), SessionError> {
         let sandbox = self.contract.as_ref().map(|contract| contract.sandbox).unwrap_or_default();
-        let (walls, _) = Walls::tried(sandbox, &self.repo, self.repo.worktree())?;
+        let (mut walls, _) = Walls::tried(sandbox, &self.repo, self.repo.worktree())?;
+        if let Some(contract) = &self.contract {
+            (walls, _) = walls.hiding(&self.repo, &self.folder, contract)?;
+        }
         convert_as_at_start(&mut self.repo, &self.folder, &walls)
     }
 
@@ -308,6 +337,21 @@ impl SessionView {
         Ok(report.with_artifacts(|best| self.artifacts_of(best)))
     }
 
+    /// The runs and verdicts of its hidden split, as JSON lines.
+    ///
+    /// # Errors
+    ///
+    /// It has none, or their file cannot be read.
+    pub fn hidden_lines(&self) -> Result<String, SessionError> {
+        let file = HiddenFile::new(&self.folder.state());
+        let text = file.text()?;
+        let none = || {
+            refuse(CannotStart, format!("session {} has no hidden values", self.tag))
+                .hint("see `ar run --help` for --holdout")
+        };
+        if text.is_empty() { Err(none().into()) } else { Ok(text) }
+    }
+
     /// Facts about the session that its records lack.
     pub fn facts(&self) -> SessionFacts {
         let (layout, spent, is_idle, checks) = match self.journal() {
@@ -334,6 +378,7 @@ impl SessionView {
             spent,
             has_reviewer: self.contract.as_ref().is_some_and(|contract| contract.reviewer.is_some()),
             saved: self.saved().unwrap_or_default(),
+            hidden: Arc::clone(&self.hidden),
         }
     }
 

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ALL;
 use super::{
-    Asked, COMPOSITE, CommitId, Composite, Contract, Direction, MetricSource, Setting, Tag, WordList, word_list,
+    Asked, COMPOSITE, Caps, CommitId, Composite, Contract, Direction, MetricSource, MetricSpec, Setting, Tag, WordList,
+    word_list,
 };
 
 /// Files that pin the versions of what a project depends on, in the order of their names.
@@ -56,6 +57,38 @@ impl Contract {
     /// no composite of its own.
     pub fn artifact(&self) -> Option<(&Composite, super::composite::Form)> {
         self.deciding_composite().zip(self.artifact_form)
+    }
+
+    /// Returns whether fresh runs decide by the values of the hidden split.
+    pub fn decides_on_hidden(&self) -> bool {
+        self.holdout.is_some() && !self.holdout_report
+    }
+
+    /// The terms by which the command of the hidden split is run and its log is read, where there is one. What the metric's terms
+    /// say of its unit, its axes and its runs is no part of them.
+    pub fn of_hidden(&self) -> Option<Contract> {
+        let command = self.holdout.clone()?;
+        let direction = match (self.holdout_lower, self.holdout_higher) {
+            (true, _) => Direction::Lower,
+            (_, true) => Direction::Higher,
+            _ => self.metric.direction,
+        };
+        let name = self.holdout_metric.clone().unwrap_or_else(|| self.metric.name.clone());
+        let is_same = name == self.metric.name && direction == self.metric.direction;
+        let plain = |contract: Contract| Contract { simpler_wins: None, min_delta: 0.0.into(), ..contract };
+        let own = Contract {
+            command,
+            metric: MetricSpec { name, direction, source: MetricSource::Log },
+            composite: None,
+            artifact_form: None,
+            limits: Vec::new(),
+            guards: Vec::new(),
+            caps: Caps::default(),
+            count_partial: false,
+            timeout: self.holdout_timeout.unwrap_or(self.timeout),
+            ..self.clone()
+        };
+        Some(if is_same { own } else { plain(own) })
     }
 
     /// The axes as they were asked for: those of research in the form of its artifact, whatever decides on iterations.

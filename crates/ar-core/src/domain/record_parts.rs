@@ -282,14 +282,24 @@ pub enum RunRole {
     Verify,
 }
 
+/// The end of the name of a hidden evaluator's folder.
+const OF_EVALUATOR: &str = "-holdout";
+
 impl RunRole {
     /// The folder of a further run, such as `check-1`.
     pub fn folder(self, number: u32) -> String {
         format!("{self}-{number}")
     }
 
-    /// Returns whether a further run has a folder of this name. Earlier versions named them `check` and `slot-1`.
+    /// The folder of the hidden evaluator that follows the run with this folder, beside it.
+    pub fn hidden_folder(folder: &str) -> String {
+        format!("{folder}{OF_EVALUATOR}")
+    }
+
+    /// Returns whether a further run, or the evaluator behind one, has a folder of this name. Earlier versions named them `check` and
+    /// `slot-1`.
     pub fn is_folder(name: &str) -> bool {
+        let name = name.strip_suffix(OF_EVALUATOR).unwrap_or(name);
         let Some((role, number)) = name.rsplit_once('-') else { return name == "check" };
         let is_role = role == "slot" || role.parse::<RunRole>().is_ok();
         is_role && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())

@@ -254,6 +254,58 @@ terms {
         example: "15",
     };
 
+    "holdout" "COMMAND" in Keeping for holdout: String as Option<String>, default {
+        help: "Command that evaluates what a fresh run left on a hidden split, which no agent sees: its values decide; needs walls",
+        example: "\"python3 holdout.py\"", fixed: Some("hidden split"), check: command_line,
+    } |command, all| format!(
+        "hidden    {command}{}{}",
+        if all.holdout_report { ", which never decides" } else { "" },
+        if all.holdout_unsealed { ", which agents can read" } else { "" },
+    );
+
+    "holdout-metric" "NAME" in Keeping for holdout_metric: String as Option<String>, default {
+        help: "Name of the metric that --holdout prints [default: that of --metric]",
+        example: "\"test_loss\"", fixed: Some("metric of the hidden split"),
+    } |name| format!("hidden    {name}");
+
+    "holdout-lower" "" in Keeping for holdout_lower: bool as bool, default {
+        help: "Treat lower hidden values as better [default: as --metric]",
+        fixed: Some("direction of the hidden split"), excludes: Some("holdout-higher"),
+    };
+
+    "holdout-higher" "" in Keeping for holdout_higher: bool as bool, default {
+        help: "Treat higher hidden values as better [default: as --metric]",
+        example: "true", fixed: Some("direction of the hidden split"),
+    };
+
+    "holdout-report" "" in Keeping for holdout_report: bool as bool, default {
+        help: "Let hidden values never decide: they are only reported",
+        example: "true", fixed: Some("use of the hidden split"),
+    };
+
+    "hide" "GLOB" in Keeping for hide: Vec<String> as Vec<String>, default {
+        help: "Files and folders that agents, runs and reviewers cannot read, such as the data of --holdout: a path, also \
+               outside of the repository, or a glob for untracked files in it; repeatable",
+        example: "[\"holdout/**\"]", fixed: Some("list of hidden files"),
+    } |paths| format!("hides     {}", paths.join(", "));
+
+    #[serde(with = "crate::domain::seconds::option")]
+    "holdout-timeout" "DURATION" in Keeping for holdout_timeout: Duration as Option<Duration>, default {
+        help: "Time limit for one run of --holdout [default: that of --timeout]",
+        example: "\"10m\"",
+    } |&limit| format!("hidden    {} at most", duration_text(limit));
+
+    "holdout-unsealed" "" in Keeping for holdout_unsealed: bool as bool, default {
+        help: "Accept a hidden split that agents can read, as without walls; report and contract say so",
+        example: "true",
+    };
+
+    #[serde(default = "default::holdout_warn")]
+    "holdout-warn" "N" in Keeping for holdout_warn: u32 as u32 = 20, {
+        help: "Number of verdicts by the same hidden split at which to warn that its values are biased; 0 for never [default: 20]",
+        example: "20",
+    };
+
     "verify-for" "TIME" in Keeping for verify_for: VerifyFor as Option<VerifyFor>, default {
         help: "Time at the end of a night in which fresh runs verify its best experiment: 1h, or 10% of the night",
         example: "\"10%\"",

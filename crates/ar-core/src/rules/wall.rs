@@ -13,6 +13,8 @@ pub enum Access {
     Writable,
     /// Read only.
     ReadOnly,
+    /// An empty folder in its place.
+    Empty,
 }
 
 /// A path of the file system as a job sees it.
@@ -59,6 +61,10 @@ pub struct Places {
     pub common: Vec<PathBuf>,
     /// True if no job may run without a wall.
     pub required: bool,
+    /// What no job may read but the hidden evaluator.
+    pub hidden: HiddenPlaces,
+    /// What no job may read.
+    pub sealed: HiddenPlaces,
 }
 
 /// The places of one job, absolute and without links.
@@ -80,6 +86,19 @@ pub struct JobPlaces {
     pub ledgers: Vec<String>,
     /// The targets of the tree's links, and whether the job may write there.
     pub links: Vec<(PathBuf, bool)>,
+    /// Folders that are empty for it, besides those that are so for all.
+    pub emptied: Vec<PathBuf>,
+}
+
+/// The places that a job may not read, absolute and without links.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HiddenPlaces {
+    /// Folders, each empty for the job but for its own below it.
+    pub folders: Vec<PathBuf>,
+    /// Files.
+    pub files: Vec<PathBuf>,
+    /// An empty file that the job sees in the place of each.
+    pub empty: PathBuf,
 }
 
 /// Git's folder of a call.
@@ -100,8 +119,20 @@ pub enum WalledRole {
     Agent(CallMounts),
     /// It runs: the command, in whatever role, a guard, or a command of the user's.
     Run,
+    /// It evaluates by the hidden split what the run left that has this folder.
+    Evaluator(PathBuf),
     /// It reads: a reviewer.
     Reviewer,
+}
+
+impl WalledRole {
+    /// The folder of the run that it evaluates.
+    pub fn run_folder(&self) -> Option<&Path> {
+        match self {
+            WalledRole::Evaluator(folder) => Some(folder),
+            WalledRole::Agent(_) | WalledRole::Run | WalledRole::Reviewer => None,
+        }
+    }
 }
 
 /// The wall of a job, with mounts in the order of their paths, so that none covers one that is below it:
@@ -119,6 +150,9 @@ pub enum WalledRole {
 /// | the session's ledger | writable, put right afterwards | read-only | read-only |
 /// | `run.log` in the tree | a copy of the call's own | the log | the log |
 /// | own folder | writable, but for `ar`'s files | likewise | likewise |
+/// | hidden files and folders | empty | empty | empty |
+///
+/// The hidden evaluator is as a run, and reads what `--hide` names.
 pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
     let mut mounts = Mounts::default();
     if *role == WalledRole::Reviewer {
@@ -134,6 +168,12 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
     for (path, is_writable) in &job.links {
         mounts.add(path, if *is_writable { Access::Writable } else { Access::ReadOnly });
     }
+    let named = Some(&places.hidden).filter(|_| !matches!(role, WalledRole::Evaluator(_)));
+    for hidden in [&places.sealed].into_iter().chain(named) {
+        hidden.folders.iter().for_each(|path| mounts.add(path, Access::Empty));
+        hidden.files.iter().for_each(|path| mounts.show(path, &hidden.empty, Access::ReadOnly));
+    }
+    job.emptied.iter().for_each(|path| mounts.add(path, Access::Empty));
     let held = [&places.root, &places.git, &places.sessions].into_iter().chain(&places.linked).chain(&places.state);
     held.chain(job.links.iter().map(|(path, _)| path)).for_each(|path| mounts.hold_above(path));
     for path in [&job.tree, &job.folder].into_iter().chain(&job.scratch) {
@@ -152,7 +192,7 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
             call.shared.iter().for_each(|(what, place)| mounts.show(place, what, Access::ReadOnly));
             call.instead.iter().for_each(|(what, place)| mounts.show(place, what, Access::Writable));
         }
-        WalledRole::Run | WalledRole::Reviewer => {
+        WalledRole::Run | WalledRole::Evaluator(_) | WalledRole::Reviewer => {
             mounts.add(&job.git, Access::ReadOnly);
         }
     }
@@ -262,7 +302,7 @@ mod tests {
             linked: vec!["/other".into(), "/r".into()],
             state: Some("/home/u/.local/state/autoresearch".into()),
             common: vec!["/home/u".into(), "/tmp".into()],
-            required: false,
+            ..Places::default()
         }
     }
 
@@ -276,6 +316,7 @@ mod tests {
             protected: vec!["eval/deep/metric.py".into(), "prepare.py".into()],
             ledgers: vec!["results.tsv".into()],
             links: vec![("/data".into(), false), ("/cache".into(), true)],
+            ..JobPlaces::default()
         }
     }
 
@@ -358,6 +399,31 @@ mod tests {
         }
         for path in TAKEN.into_iter().chain(["/r/train.py", "/usr/bin/python3", "/anywhere"]) {
             assert!(!may_write(&wall, path), "{path}");
+        }
+    }
+
+    #[test]
+    fn hidden_files_are_empty_for_all_and_those_of_the_user_are_there_for_the_evaluator() {
+        let named =
+            HiddenPlaces { files: vec!["/data/test.csv".into()], folders: vec!["/hidden".into()], empty: "/e".into() };
+        let sealed = HiddenPlaces { folders: vec!["/r/.autoresearch/t/runs".into()], ..HiddenPlaces::default() };
+        let places = Places { hidden: named, sealed, ..places() };
+        let job = JobPlaces { emptied: vec!["/r/.autoresearch/t/runs/00001/confirm-1".into()], ..job("/r") };
+        let seen = |role: &WalledRole, path: &str| {
+            let wall = wall(&places, &job, role);
+            let above = |mount: &&Mount| Path::new(path).starts_with(&mount.path);
+            let mount = wall.mounts.iter().rfind(above).cloned();
+            mount.is_none_or(|mount| mount.access != Access::Empty && mount.source.as_deref() != Some(Path::new("/e")))
+        };
+        let evaluator = WalledRole::Evaluator("/r/.autoresearch/t/runs/00001/confirm-2".into());
+        for role in [&WalledRole::Run, &WalledRole::Reviewer, &evaluator] {
+            let is_evaluator = *role == evaluator;
+            assert_eq!(["/data/test.csv", "/hidden/x"].map(|path| seen(role, path)), [is_evaluator; 2], "{role:?}");
+            for (path, is_seen) in
+                [("00001/run.log", true), ("00001/confirm-1/run.log", false), ("00002/run.log", false)]
+            {
+                assert_eq!(seen(role, &format!("/r/.autoresearch/t/runs/{path}")), is_seen, "{role:?} {path}");
+            }
         }
     }
 

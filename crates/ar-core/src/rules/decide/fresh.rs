@@ -118,7 +118,7 @@ pub fn session_noise(history: &History) -> Option<Noise> {
 }
 
 /// The bar of a contract for a change of this size.
-fn bar(contract: &Contract, records: &[Record], diff: DiffStat) -> KeepBar {
+pub(super) fn bar(contract: &Contract, records: &[Record], diff: DiffStat) -> KeepBar {
     let baseline = records.first().and_then(|record| record.metric.number());
     let own = |target: &Target| target.value(baseline.as_ref());
     let min_delta = own(&contract.min_delta);
@@ -140,7 +140,7 @@ fn screened(
     diff: DiffStat,
     first: Sample,
 ) -> Option<Screen> {
-    let incumbent = records.iter().rfind(|record| record.outcome == Outcome::Keep && record.metric.value.is_some())?;
+    let incumbent = numbered_keep(records)?;
     let (fresh, baseline) = (fresh_runs(incumbent), records.first().map(fresh_runs).unwrap_or_default());
     let (noise, failed) = (session_noise(history), failed_screens(history, incumbent));
     let judge = || judge_screen(&bar(contract, records, diff), (&fresh, &baseline), noise.as_ref(), &failed, first);
@@ -195,46 +195,12 @@ pub fn fresh_step(
     diff: DiffStat,
     contender: Contender<'_>,
 ) -> FreshStep {
+    if let Some(step) = step_before_verdict(contract, history, records, diff, contender) {
+        return step;
+    }
     let kept = FreshStep::Decided(Verdict { outcome: Outcome::Keep, reason: contender.draft.reason.clone() });
-    let incumbent = records.iter().rfind(|record| record.outcome == Outcome::Keep && record.metric.value.is_some());
-    let Some((incumbent, baseline)) = incumbent.zip(history.baseline()) else { return kept };
-    let known = fresh_runs(baseline);
-    let wanted = most_of_baseline(contract);
-    // A run that failed has a seed and no value.
-    let has_run = |number: u32| {
-        let is_it = |run: &Run| run.role == Some(RunRole::Baseline) && run.seed == Some(number.into());
-        baseline.runs.iter().any(is_it)
-    };
-    let missing = |most: u32| (1..=most).find(|number| !has_run(*number));
-    let against = fresh_runs(incumbent);
-    // Runs of an earlier version have no seeds, and an empty baseline no value.
-    if known.is_empty() || against.is_empty() {
-        return kept;
-    }
-    if let Some((seed, unmet)) = over_limit(contract, contender.results) {
-        let seed = seed.map(|seed| format!(" with seed {seed}")).unwrap_or_default();
-        let reason =
-            format!("{}, but its fresh run{seed} exceeded a limit: {}", contender.draft.reason, unmet.join(", "));
-        return FreshStep::Decided(Verdict { outcome: Outcome::Discard, reason });
-    }
-    if known.len() < wanted as usize
-        && let Some(number) = missing(wanted + FAILED_SEEDS)
-    {
-        return FreshStep::Baseline(number);
-    }
-    let fresh = fresh_of(contender);
-    if contender.has_begun {
-        return FreshStep::Another(contender.results.len() as u32 + 1);
-    }
-    // Since the first run was judged, the baseline's other runs may have told more of the noise.
-    let first = contender.draft.metric.number().zip(contender.draft.runs.last());
-    if let Some((value, run)) = first.filter(|_| contender.results.is_empty() && !contender.first_counts) {
-        let by_value = verdict_on(contract, records, diff, &value);
-        let again = screen(contract, (history, records), diff, (&value, run.seed), by_value);
-        if again.outcome != Outcome::Keep {
-            return FreshStep::Decided(again);
-        }
-    }
+    let Some(incumbent) = numbered_keep(records) else { return kept };
+    let (against, fresh) = (fresh_runs(incumbent), fresh_of(contender));
     let mut all = fresh_groups(history);
     all.push(fresh.clone());
     if contender.results.len() <= 1 && repeats(&all) == Repeats::Exact {
@@ -264,6 +230,56 @@ pub fn fresh_step(
             FreshStep::Decided(verdict(contract, records, diff, contender, step == NextStep::Keep, found))
         }
     }
+}
+
+/// The last keep with a number among these records.
+pub(super) fn numbered_keep(records: &[Record]) -> Option<&Record> {
+    records.iter().rfind(|record| record.outcome == Outcome::Keep && record.metric.value.is_some())
+}
+
+/// The step that comes before fresh runs are compared: without anything to compare with the change is kept, a limit or its first run
+/// discards it, the baseline has too few runs, or a run that began is waited for.
+pub(super) fn step_before_verdict(
+    contract: &Contract,
+    history: &History,
+    records: &[Record],
+    diff: DiffStat,
+    contender: Contender<'_>,
+) -> Option<FreshStep> {
+    let kept = FreshStep::Decided(Verdict { outcome: Outcome::Keep, reason: contender.draft.reason.clone() });
+    let Some((incumbent, baseline)) = numbered_keep(records).zip(history.baseline()) else { return Some(kept) };
+    let known = fresh_runs(baseline);
+    let wanted = most_of_baseline(contract);
+    // A run that failed has a seed and no value.
+    let has_run = |number: u32| {
+        let is_it = |run: &Run| run.role == Some(RunRole::Baseline) && run.seed == Some(number.into());
+        baseline.runs.iter().any(is_it)
+    };
+    let missing = |most: u32| (1..=most).find(|number| !has_run(*number));
+    // Runs of an earlier version have no seeds, and an empty baseline no value.
+    if known.is_empty() || fresh_runs(incumbent).is_empty() {
+        return Some(kept);
+    }
+    if let Some((seed, unmet)) = over_limit(contract, contender.results) {
+        let seed = seed.map(|seed| format!(" with seed {seed}")).unwrap_or_default();
+        let reason =
+            format!("{}, but its fresh run{seed} exceeded a limit: {}", contender.draft.reason, unmet.join(", "));
+        return Some(FreshStep::Decided(Verdict { outcome: Outcome::Discard, reason }));
+    }
+    if known.len() < wanted as usize
+        && let Some(number) = missing(wanted + FAILED_SEEDS)
+    {
+        return Some(FreshStep::Baseline(number));
+    }
+    if contender.has_begun {
+        return Some(FreshStep::Another(contender.results.len() as u32 + 1));
+    }
+    // Since the first run was judged, the baseline's other runs may have told more of the noise.
+    let first = contender.draft.metric.number().zip(contender.draft.runs.last());
+    let (value, run) = first.filter(|_| contender.results.is_empty() && !contender.first_counts)?;
+    let by_value = verdict_on(contract, records, diff, &value);
+    let again = screen(contract, (history, records), diff, (&value, run.seed), by_value);
+    (again.outcome != Outcome::Keep).then_some(FreshStep::Decided(again))
 }
 
 /// The first of these runs that exceeds a limit, by its seed, with the limits: each must hold in every run.

@@ -45,6 +45,8 @@ pub struct Measurement {
     pub node: Option<Environment>,
     /// The models of its GPUs, where the baseline's were other ones.
     pub other_gpu: Option<OtherGpu>,
+    /// The failure of the hidden evaluator that followed it, in words.
+    pub hidden_failure: Option<String>,
 }
 
 impl Measurement {

@@ -86,6 +86,13 @@ impl History {
         self.baseline().is_none_or(|baseline| !baseline.conditions.ignores_seeds)
     }
 
+    /// The same with other records in the places of its own.
+    #[must_use]
+    pub fn with_each(&self, other: impl Fn(&Record) -> Record) -> Self {
+        let records: Vec<Record> = self.records.iter().map(other).collect();
+        History { moved: moved_numbers(&records), records, verified: self.verified.clone() }
+    }
+
     /// The pairs that were verified beside the session.
     pub fn verified(&self) -> &[VerifiedPair] {
         &self.verified

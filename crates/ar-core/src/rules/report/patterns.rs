@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::domain::{Direction, ExperimentId, Layout, Number, Record};
-use crate::rules::{CountedOutcome, KeptStep, RunOf, direction_key, distinct_runs, gpu_hours, run_seconds};
+use crate::domain::{Direction, ExperimentId, Layout, Number, Outcome, Record};
+use crate::rules::{
+    CountedOutcome, HiddenBook, HiddenVerdict, KeptStep, RunOf, direction_key, distinct_runs, gpu_hours, run_seconds,
+};
 
 /// The results of the experiments that changed a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -53,6 +55,33 @@ pub struct Patterns {
     /// The results of the second looks; absent without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second_looks: Option<Tally>,
+    /// The verdicts of the hidden split; absent without any, and for agents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<HiddenTally>,
+}
+
+/// The verdicts of a hidden split.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HiddenTally {
+    /// All verdicts, in their order.
+    pub verdicts: Vec<HiddenVerdict>,
+    /// The sum of the visible gains of kept changes, in the metric's unit.
+    pub visible: f64,
+    /// The sum of their hidden gains.
+    pub hidden: f64,
+    /// The doubts about the split, a sentence each.
+    pub doubts: Vec<String>,
+}
+
+impl HiddenTally {
+    /// Sums up the verdicts of a session; `None` without any.
+    pub fn of(book: &HiddenBook) -> Option<HiddenTally> {
+        let verdicts = book.verdicts().to_vec();
+        let kept = || verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Keep);
+        let sum = |gain: fn(&HiddenVerdict) -> Option<f64>| kept().filter_map(gain).sum::<f64>();
+        let (visible, hidden) = (sum(|verdict| verdict.visible), sum(|verdict| verdict.hidden));
+        (!verdicts.is_empty()).then(|| HiddenTally { visible, hidden, doubts: book.doubts(), verdicts })
+    }
 }
 
 /// Sums up the second looks, of which `kept` are the steps of the summary.

@@ -1,6 +1,7 @@
 //! The warnings of a report, each with a command to type; the evidence for them; those about everything beside the values.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,8 +11,9 @@ use crate::domain::{
     experiment_name, shell_word,
 };
 use crate::rules::{
-    DriftCheck, OtherBaseline, Point, Spread, Summary, TimeSplit, crashes, doubted_numbers, environment_changes,
-    ignored_changes, jumps, never_repeated, outages, refusals, waiting_for_the_agent, within_spread, without_wall,
+    DriftCheck, HiddenBook, OtherBaseline, Point, Spread, Summary, TimeSplit, crashes, doubted_numbers,
+    environment_changes, ignored_changes, jumps, never_repeated, outages, refusals, waiting_for_the_agent,
+    within_spread, without_wall,
 };
 
 /// All warnings, those about values first.
@@ -84,6 +86,8 @@ pub struct SessionFacts {
     pub has_reviewer: bool,
     /// The number of times that `ar` saved uncommitted or unfinished work.
     pub saved: usize,
+    /// The runs and verdicts of its hidden split, for a person.
+    pub hidden: Arc<HiddenBook>,
 }
 
 /// The evidence about a session or a ledger.

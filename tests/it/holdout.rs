@@ -1,0 +1,355 @@
+//! A hidden split: `--holdout` and `--hide`.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::confirm::{made, runs, shown};
+use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time};
+
+/// A repository whose command prints the number in `value`, and leaves the one in `truth`, which the hidden evaluator reads together with
+/// its data, both with noise by seed. Each run notes its experiment and its seed outside.
+fn split() -> Option<TestRepo> {
+    let repo = TestRepo::empty().with_walls()?;
+    let outside = repo.outside().display().to_string();
+    let noise = "awk -v s=$AR_SEED -v v=$(cat FILE) 'BEGIN { n = ((s * 37 + v * 1100) % 17) / 100; print \"val_bpb: \" v + n + 0.0DIGITS }'";
+    let print = |file: &str, digits: &str| noise.replace("FILE", file).replace("DIGITS", digits);
+    let train = format!(
+        "echo \"$AR_EXPERIMENT $AR_SEED\" >> {outside}/runs\ncp truth model\n[ $AR_SEED -gt 2 ] || sh look.sh >> {outside}/seen.run 2>&1\n{}\n",
+        print("value", "0413")
+    );
+    let evaluate = format!(
+        "[ ! -e {outside}/fails ] || {{ echo boom; exit 3; }}\n[ ! -e {outside}/slow ] || sleep 1.1\n\
+         grep -q secret {outside}/data/test.csv && [ -d \"$AR_RUN_DIR\" ] || exit 4\n{}\n",
+        print("model", "0277")
+    );
+    repo.write("train.sh", train);
+    repo.write("../evaluate.sh", evaluate);
+    repo.write("../data/test.csv", "a secret row\n");
+    repo.write("look.sh", "true\n");
+    repo.write("value", "2.0\n");
+    repo.write("truth", "2.0\n");
+    repo.write(".gitignore", "model\n");
+    repo.commit_all("a script with a hidden split");
+    Some(repo)
+}
+
+/// Its changes: one that only the visible split shows, one that helps, one that harms, and one more that helps.
+const AGENT: &str = "case $AR_EXPERIMENT in 1) echo 1.4 > value; echo 2.5 > truth;; 2) echo 1.5 > value; echo 1.5 > truth;; 3) echo 3 > value;; \
+                     *) echo 1.0 > value; echo 1.0 > truth;; esac; echo change $AR_EXPERIMENT";
+
+fn args(repo: &TestRepo, agent: &str, more: &[&str]) -> Vec<String> {
+    let outside = repo.outside().display().to_string();
+    let run = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    let holdout =
+        ["--holdout", &format!("sh {outside}/evaluate.sh"), "--hide", &format!("{outside}/data")].map(str::to_owned);
+    run.iter().chain(more).map(|word| (*word).to_owned()).chain(holdout).collect()
+}
+
+fn night(repo: &TestRepo, more: &[&str]) -> Called {
+    ar_in_time(repo, args(repo, AGENT, &[&["--decide", "confirmed", "--max-experiments", "4"], more].concat()))
+}
+
+fn entries(repo: &TestRepo, kind: &str) -> Vec<Value> {
+    let lines = repo.read(".autoresearch/t/state/hidden.jsonl");
+    let entries = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    entries.filter(|entry| entry["kind"] == kind).collect()
+}
+
+fn outcomes(repo: &TestRepo) -> Vec<String> {
+    let all = ar(repo, ["log", "--format", "json"]).ok().json();
+    let mut all: Vec<(u64, String)> = all["experiments"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|record| (record["id"].as_u64().unwrap(), record["outcome"].as_str().unwrap().to_owned()))
+        .collect();
+    all.sort();
+    all.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+#[test]
+fn a_change_that_only_the_visible_split_shows_is_discarded_and_records_have_first_runs_alone() {
+    for layout in [&[][..], &["--slots", "2", "--calls", "1", "--ahead", "0"]] {
+        let Some(repo) = split() else { return };
+        let said = night(&repo, layout).ok();
+        assert_eq!(outcomes(&repo), ["keep", "discard", "keep", "discard", "keep"], "{layout:?} {said:#?}");
+        let records: Vec<Value> = (0..=4).map(|id| shown(&repo, id)).collect();
+        for record in &records {
+            // One that was measured once more on another incumbent has the first run of that, too.
+            let first = ["baseline 1", "screen 1", "trial 1"];
+            assert!(runs(record).iter().all(|run| first.contains(&run.as_str())), "{layout:?} {record:#}");
+            let last = record["runs"].as_array().unwrap().last().unwrap();
+            assert_eq!(record["metric"]["value"], last["value"], "{record:#}");
+            assert!(!record.to_string().contains("hidden.jsonl"), "{record:#}");
+        }
+        let reason = |id: usize| records[id]["reason"].as_str().unwrap();
+        assert!(reason(1).ends_with(", but it did not hold on fresh runs"), "{}", reason(1));
+        assert!(reason(2).ends_with("; it held on fresh runs"), "{}", reason(2));
+        let verdicts: Vec<(u64, String, u64)> = entries(&repo, "verdict")
+            .iter()
+            .map(|verdict| {
+                let of = |field: &str| verdict[field].as_u64().unwrap();
+                (of("experiment"), verdict["outcome"].as_str().unwrap().to_owned(), of("runs"))
+            })
+            .collect();
+        let expected = [(1, "discard".to_owned(), 2), (2, "keep".to_owned(), 4), (4, "keep".to_owned(), 4)];
+        assert_eq!(verdicts[..3], expected, "{layout:?}");
+        // A person sees both.
+        let shown = ar(&repo, ["show", "1"]).ok().stdout;
+        assert!(shown.contains("did not carry over: visible +0.6"), "{shown}");
+        let report = ar(&repo, ["report"]).ok().stdout;
+        assert!(report.contains("hidden split\n  "), "{report}");
+        let exported = ar(&repo, ["export", "--to", "jsonl", "--hidden", "t"]).ok().stdout;
+        assert_eq!(exported, repo.read(".autoresearch/t/state/hidden.jsonl"));
+        ar(&repo, ["finalize", "t"]).ok();
+        let notes = repo.git(["log", "--notes=autoresearch", "t-final"]);
+        assert_eq!(notes.matches("hidden split: carried over: visible").count(), 2, "{notes}");
+        assert!(repo.git(["fsck", "--strict", "--no-dangling"]).is_empty());
+        ar(&repo, ["doctor", "t"]).ok();
+    }
+}
+
+#[test]
+fn without_a_hidden_split_the_same_change_is_kept() {
+    let Some(repo) = split() else { return };
+    let night = |more: &[&str]| ar_in_time(&repo, args(&repo, AGENT, more));
+    night(&["--decide", "confirmed", "--max-experiments", "1", "--holdout-report"]).ok();
+    assert_eq!(outcomes(&repo), ["keep", "keep"]);
+    assert_eq!(runs(&shown(&repo, 1)).len(), 5, "its values are in its record, as nothing depends on them");
+    let verdict = &entries(&repo, "verdict")[0];
+    assert!(verdict["hidden"].as_f64().unwrap() < -0.3 && verdict["visible"].as_f64().unwrap() > 0.5, "{verdict}");
+}
+
+/// Everything that a call can reach is read, in forty ways.
+const LOOKS: [&str; 40] = [
+    "cat $OUT/data/test.csv",
+    "cat $OUT/data/*",
+    "ls -la $OUT/data",
+    "cd $OUT && cat data/test.csv",
+    "cat /proc/self/root$OUT/data/test.csv",
+    "cat /proc/1/root$OUT/data/test.csv",
+    "cat /proc/$PPID/root$OUT/data/test.csv",
+    "for p in /proc/[0-9]*; do cat $p/root$OUT/data/test.csv; done",
+    "for p in /proc/[0-9]*; do cat $p/cwd/../data/test.csv; done",
+    "for file in /proc/[0-9]*/fd/*; do [ ! -f $file ] || cat $file; done",
+    "for p in /proc/[0-9]*; do cat $p/environ; done",
+    "tar cf - $OUT/data",
+    "cp -r $OUT/data copied && cat copied/*; rm -rf copied",
+    "ln $OUT/data/test.csv stolen && cat stolen",
+    "ln -s $OUT/data/test.csv stolen.link; cat stolen.link",
+    "mv $OUT/data $OUT/data.moved; cat $OUT/data.moved/*",
+    "umount $OUT/data; cat $OUT/data/test.csv",
+    "unshare -rm sh -c 'umount $OUT/data; cat $OUT/data/test.csv'",
+    "unshare -rm sh -c 'umount -l .autoresearch/t/runs; cat .autoresearch/t/runs/*/*/run.log'",
+    "cat .autoresearch/t/state/hidden.jsonl",
+    "tac .autoresearch/t/state/hidden.jsonl",
+    "cat .autoresearch/t/state/*",
+    "cat $AR_STATE_DIR/hidden.jsonl",
+    "cat .autoresearch/t/logs/*",
+    "cat .autoresearch/t/runs/*/*-holdout/run.log",
+    "cat .autoresearch/t/runs/*/confirm-*/run.log .autoresearch/t/runs/*/baseline-*/run.log",
+    "find .autoresearch -type f -exec cat {} +",
+    "find .autoresearch/t/runs",
+    "grep -r . .autoresearch/t",
+    "cat results.tsv run.log autoresearch-lessons.md",
+    "git for-each-ref --format='%(contents)'",
+    "git cat-file --batch-all-objects --batch",
+    "git log --all --notes=autoresearch -p",
+    "git show-ref; git notes --ref=autoresearch list",
+    "$AR log t --format json; $AR log t",
+    "$AR show 1 --tag t; $AR show 1 --tag t --format json; $AR show 0 --tag t --log",
+    "$AR brief t; $AR status t; $AR status t --format json",
+    "$AR report t; $AR report t --format json; $AR report t --format csv",
+    "$AR export --to jsonl t; $AR export --to jsonl --hidden t; $AR finalize t",
+    "printf '%s\\n' '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"ar_report\",\"arguments\":{}}}' | $AR mcp",
+];
+
+#[test]
+fn agents_runs_and_reviewers_find_nothing_of_a_hidden_split() {
+    for layout in [&[][..], &["--slots", "2", "--calls", "1", "--ahead", "0"]] {
+        let Some(repo) = split() else { return };
+        let (outside, program) = (repo.outside().display().to_string(), env!("CARGO_BIN_EXE_ar"));
+        for (number, look) in (10..).zip(LOOKS) {
+            repo.write(format!("../looks/{number}"), format!("OUT={outside}\nAR={program}\n{look}\n"));
+        }
+        // Some never end by themselves.
+        let looks =
+            format!("for look in {outside}/looks/*; do echo \"== $look\"; timeout 10 sh $look </dev/null 2>&1; done\n");
+        repo.write("look.sh", &looks);
+        repo.write("../look.sh", &looks);
+        repo.commit_all("a run that looks for what is hidden");
+        let look = format!("cat > {outside}/prompt.$AR_EXPERIMENT; sh {outside}/look.sh >> {outside}/seen.agent 2>&1");
+        let reviewer = format!(
+            "sh {outside}/look.sh >> {outside}/seen.reviewer 2>&1; echo '{{\"verdict\": \"earned\", \"why\": \"ok\"}}'"
+        );
+        let agent = format!("{look}; {AGENT}");
+        let more = ["--decide", "confirmed", "--max-experiments", "4", "--reviewer", &reviewer];
+        let said = ar_in_time(&repo, args(&repo, &agent, &[&more, layout].concat())).ok();
+        assert_eq!(outcomes(&repo), ["keep", "discard", "keep", "discard", "keep"], "{layout:?} {said:#?}");
+        let mut secrets = vec!["a secret row".to_owned()];
+        for run in entries(&repo, "run") {
+            secrets.push(run["hidden"]["raw"].as_str().unwrap().to_owned());
+            if run["is_first"].is_null() {
+                secrets.push(run["visible"]["number"]["raw"].as_str().unwrap().to_owned());
+            }
+        }
+        // The values of first runs are public.
+        let public: Vec<String> =
+            (0..=4).map(|id| shown(&repo, id)["metric"]["raw"].as_str().unwrap().to_owned()).collect();
+        secrets.retain(|secret| !public.contains(secret));
+        assert!(secrets.len() > 12, "{secrets:?}");
+        let prompts = (1..=4).map(|id| format!("../prompt.{id}"));
+        for who in ["agent", "run", "reviewer"].map(|who| format!("../seen.{who}")).into_iter().chain(prompts) {
+            let seen = fs::read(repo.file(&who)).unwrap();
+            let seen = String::from_utf8_lossy(&seen);
+            let found: Vec<&String> = secrets.iter().filter(|secret| seen.contains(secret.as_str())).collect();
+            let by = |secret: &str| {
+                seen.split("== ")
+                    .filter(|part| part.contains(secret))
+                    .filter_map(|part| part.lines().next().map(str::to_owned))
+                    .collect::<Vec<_>>()
+            };
+            let found: Vec<(&String, Vec<String>)> = found.into_iter().map(|secret| (secret, by(secret))).collect();
+            assert!(found.is_empty(), "{layout:?} {who} found {found:?}");
+            assert!(!who.contains("prompt") || !seen.to_lowercase().contains("holdout"), "{seen}");
+        }
+    }
+}
+
+#[test]
+fn a_split_that_would_not_be_hidden_or_could_not_decide_is_refused() {
+    let Some(repo) = split() else { return };
+    let confirmed = ["--decide", "confirmed", "--max-experiments", "1"];
+    let refused = |agent: &str, more: &[&str], text: &str| {
+        let called = ar(&repo, args(&repo, agent, &[&confirmed, more].concat())).exits(2);
+        assert!(called.stderr.contains(text), "{called:#?}");
+        assert!(!repo.exists(".autoresearch/t"), "{text}");
+    };
+    refused(AGENT, &["--sandbox", "off"], "without walls, agents can read");
+    refused(AGENT, &["--hide", "value"], "--hide 'value' matches value, which git has");
+    refused(AGENT, &["--hide", "tr*.sh"], "--hide 'tr*.sh' matches train.sh, which git has");
+    refused(AGENT, &["--verify-for", "10%"], "make runs whose values agents can read");
+    refused(AGENT, &["--recheck", "5"], "make runs whose values agents can read");
+    refused("none", &[], "an agent that drives by itself is behind no wall");
+    let unsealed = ["--sandbox", "off", "--holdout-unsealed"];
+    let called = ar_in_time(&repo, args(&repo, AGENT, &[&confirmed[..], &unsealed].concat())).ok();
+    assert!(called.stdout.contains("did not hold"), "{called:#?}");
+    let called = ar(&repo, ["verify", "t", "--sandbox", "off"]);
+    assert!(called.stderr.contains("agents could read the values") || called.code == Some(2), "{called:#?}");
+    // Nothing can be decided without the baseline's hidden values.
+    fs::remove_file(repo.file(".autoresearch/t/state/hidden.jsonl")).unwrap();
+    let called = ar(&repo, ["resume", "t"]).exits(1);
+    assert!(called.stderr.contains("does not have the hidden values of the baseline"), "{called:#?}");
+}
+
+#[test]
+fn an_evaluator_that_fails_keeps_nothing_and_tells_agents_nothing() {
+    let Some(repo) = split() else { return };
+    repo.write("../fails", "");
+    let confirmed = ["--decide", "confirmed", "--max-experiments", "2"];
+    let called = ar(&repo, args(&repo, AGENT, &confirmed)).exits(1);
+    assert!(called.stderr.contains("the command of --holdout failed after a run of the baseline"), "{called:#?}");
+    assert!(!repo.exists(".autoresearch/t/state/contract.json"), "the start is taken back");
+    fs::remove_file(repo.outside().join("fails")).unwrap();
+    let agent = AGENT.replace("2) ", &format!("2) touch {}/fails; ", repo.outside().display()));
+    ar_in_time(&repo, args(&repo, &agent, &confirmed)).ok();
+    let failed = shown(&repo, 2);
+    assert_eq!((&failed["outcome"], &failed["failure"]["class"]), (&json!("discard"), &json!("guard_failed")));
+    assert!(failed["reason"].as_str().unwrap().ends_with("did not hold on fresh runs"), "{failed:#}");
+    let log = ar(&repo, ["log", "t"]).ok().stdout;
+    assert!(!failed.to_string().contains("boom") && !log.contains("boom"), "{log}");
+    let shown = ar(&repo, ["show", "2", "--tag", "t"]).ok().stdout;
+    assert!(shown.contains("the hidden evaluator gave no number: "), "{shown}");
+}
+
+#[test]
+fn a_slow_evaluator_runs_once_for_a_keep_and_so_it_does_where_one_run_decides() {
+    for decide in ["confirmed", "once"] {
+        let Some(repo) = split() else { return };
+        repo.write("../slow", "");
+        ar_in_time(&repo, args(&repo, AGENT, &["--decide", decide, "--max-experiments", "2"])).ok();
+        assert_eq!(outcomes(&repo), ["keep", "discard", "keep"], "{decide}");
+        let of = |id: u64| {
+            entries(&repo, "run").iter().filter(|run| run["experiment"] == id && run["hidden"].is_object()).count()
+        };
+        assert_eq!([of(1), of(2)], [1, 1], "{decide}");
+        let reason = shown(&repo, 1)["reason"].as_str().unwrap().to_owned();
+        assert!(reason.ends_with("did not hold on fresh runs"), "{decide}: {reason}");
+    }
+}
+
+#[test]
+fn the_settings_file_has_a_table_for_it() {
+    let Some(repo) = split() else { return };
+    let outside = repo.outside().display().to_string();
+    let text = format!(
+        "metric = \"val_bpb\"\ncmd = \"sh train.sh\"\ndecide = \"confirmed\"\n[holdout]\ncmd = \"sh {outside}/evaluate.sh\"\n\
+         hide = [\"{outside}/data\"]\ntimeout = \"1m\"\n"
+    );
+    repo.write("ar.toml", text);
+    repo.commit_all("settings");
+    ar_in_time(&repo, ["run", "--yes", "--tag", "t", "--agent", AGENT, "--max-experiments", "1"]).ok();
+    let contract: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap();
+    assert_eq!((&contract["hide"], &contract["holdout_timeout"]), (&json!([format!("{outside}/data")]), &json!(60.0)));
+    assert_eq!(outcomes(&repo), ["keep", "discard"]);
+    repo.write("ar.toml", "[holdout]\ncommand = \"true\"\n");
+    let called = ar(&repo, ["run", "--yes", "--tag", "u", "--metric", "val_bpb", "--cmd", "sh train.sh"]);
+    assert!(called.stderr.contains("unknown setting `holdout-command`"), "{called:#?}");
+}
+
+#[test]
+fn many_verdicts_by_one_split_are_warned_of_once() {
+    let Some(repo) = split() else { return };
+    let said = night(&repo, &["--holdout-warn", "2"]).ok();
+    assert_eq!(said.stderr.matches("2 verdicts by the same hidden split").count(), 1, "{said:#?}");
+}
+
+/// Where a session with a hidden split is killed.
+#[cfg(debug_assertions)]
+const POINTS: [&str; 8] = [
+    "confirming.entered",
+    "confirming.run_entered",
+    "confirming.run_over",
+    "hidden.noted",
+    "hidden.over",
+    "recording.recorded",
+    "running.over",
+    "state.line_appended",
+];
+
+#[cfg(debug_assertions)]
+#[test]
+fn killed_at_any_point_no_hidden_run_is_lost_or_doubled() {
+    let Some(whole) = split() else { return };
+    night(&whole, &[]).ok();
+    let values = |repo: &TestRepo| {
+        let mut runs: Vec<String> = entries(repo, "run")
+            .iter()
+            .map(|run| format!("{} {} {}", run["experiment"], run["visible"]["run"]["seed"], run["hidden"]["raw"]))
+            .collect();
+        runs.sort();
+        runs
+    };
+    let starts: Vec<(&str, &[&str], u32)> = POINTS
+        .into_iter()
+        .flat_map(|point| [(point, &[][..], 3), (point, &["--slots", "2", "--calls", "1", "--ahead", "0"], 3)])
+        .collect();
+    crate::crash::in_parallel(&starts, |(point, layout, time)| {
+        let Some(repo) = split() else { return };
+        let more = [&["--decide", "confirmed", "--max-experiments", "4"], *layout].concat();
+        let mut command = ar_command(&repo, &repo.path(), args(&repo, AGENT, &more));
+        let time = if *point == "confirming.entered" { 1 } else { *time };
+        command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", format!("{point}:{time}"));
+        let killed = Called::from(command.output().unwrap());
+        assert_eq!(killed.code, None, "{point} {layout:?} killed nobody: {killed:#?}");
+        ar_in_time(&repo, ["resume", "t"]).ok();
+        assert_eq!(outcomes(&repo), outcomes(&whole), "{point} {layout:?}");
+        let mut once = made(&repo);
+        once.dedup();
+        assert_eq!(once, made(&repo), "{point} {layout:?}: a run was made twice");
+        // On slots, a winner whose base is no longer the best one runs once more.
+        assert!(!layout.is_empty() || values(&repo) == values(&whole), "{point} {:?}", values(&repo));
+        ar(&repo, ["doctor", "t"]).ok();
+    });
+}
