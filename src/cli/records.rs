@@ -110,7 +110,7 @@ pub(super) fn show(args: ShowArgs) -> Result<ExitCode, CliError> {
         return Err(CliError::usage("--log prints a log, which has no other format", "omit --format or --log"));
     }
     let (view, record) = resolve_session::open_at(&args.experiment, args.tag)?;
-    let view = view.for_person();
+    let view = view.for_person()?;
     let diff = view.diff(&record)?;
     let dropped = view.folder.why_dropped(record.id);
     let notes = messages::on(&view, [&record]).remove(&record.id).unwrap_or_default();
@@ -335,7 +335,7 @@ pub(super) fn report(args: ReportArgs) -> Result<ExitCode, CliError> {
     let (report, session) = match resolve_session::read(&args.foreign)? {
         Some(ledger) => (Report::of_ledger(ledger), None),
         None => {
-            let view = resolve_session::open(args.session.tag())?.for_person();
+            let view = resolve_session::open(args.session.tag())?.for_person()?;
             let notes = messages::on(&view, view.history.records());
             (of_session(&view, &notes)?, Some((view, notes)))
         }

@@ -337,7 +337,7 @@ impl WatchedSession<'_> {
         if self.report.as_ref().is_some_and(|(known, _)| known.is_same(&key)) {
             return Ok(());
         }
-        let view = SessionView::open(dir, Some(tag.clone()))?.for_person();
+        let view = SessionView::open(dir, Some(tag.clone()))?.for_person()?;
         // One that is only being opened has nothing to report.
         self.report = match view.report() {
             Ok(report) => Some((key, report.with_verified(&view.history))),

@@ -197,6 +197,7 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
         table.extend(split.into_iter().map(|(key, value)| match key.as_str() {
             "cmd" => (HOLDOUT.to_owned(), value),
             "hide" => (key, value),
+            key if key.starts_with(HOLDOUT) => (key.to_owned(), value),
             _ => (format!("{HOLDOUT}-{key}"), value),
         }));
     }

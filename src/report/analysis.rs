@@ -14,10 +14,11 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    AxisValues, Confound, CountedOutcome, Counts, Evidence, HiddenTally, History, KeepHours, KeptStep, Margin, Miss,
-    Patterns, Point, RunOf, SHORTEST, SessionFacts, Slots, Spread, Summary, TimeSplit, Warning, axis_values,
-    by_direction, by_file, confounds_of_keep, distinct_runs, expectations, gain_alone, gpu_hours, is_concurrent,
-    keep_hours, lanes, margin, misses, of_second_looks, run_seconds, slots, spread, summarize, time_split, warnings,
+    AxisValues, Confound, CountedOutcome, Counts, Evidence, HiddenTally, HiddenVerdict, History, KeepHours, KeptStep,
+    Margin, Miss, Patterns, Point, RunOf, SHORTEST, SessionFacts, Slots, Spread, Summary, TimeSplit, Warning,
+    axis_values, by_direction, by_file, confounds_of_keep, distinct_runs, expectations, gain_alone, gpu_hours,
+    is_concurrent, keep_hours, lanes, margin, misses, of_second_looks, run_seconds, slots, spread, summarize,
+    time_split, warnings,
 };
 
 /// The time that a session took.
@@ -216,7 +217,7 @@ impl Report {
                 directions: by_direction(records, &summary.kept, layout),
                 hypotheses: expectations(records, &rivals, direction),
                 second_looks: of_second_looks(records, &summary.kept, layout),
-                hidden: HiddenTally::of(&facts.hidden),
+                hidden: HiddenTally::of(&facts.hidden, contract.is_some_and(|it| it.holdout_unsealed)),
             }),
             spread: spread(records, &facts.elsewhere),
             details: details.collect(),
@@ -406,12 +407,29 @@ impl Report {
 
     /// The course of the experiments, as a chart shows it.
     pub fn series(&self) -> Series {
-        let mut series = Series::new(self.metric_name(), self.direction, &self.points);
+        let mut series =
+            Series::new(self.metric_name(), self.direction, &self.points).with_hidden(&self.hidden_gains());
         if self.composite.is_some() {
             series = series.with_threshold(self.keep_above);
             series.panels = self.panels(&series.marks);
         }
         series
+    }
+}
+
+impl Report {
+    /// The gains of kept changes on the hidden split, with the places of their experiments.
+    fn hidden_gains(&self) -> Vec<(u32, f64)> {
+        let place = |verdict: &HiddenVerdict| {
+            let is_its = |point: &Point| {
+                point.id == verdict.experiment || point.commit.as_deref() == Some(verdict.commit.as_str())
+            };
+            self.points.iter().rposition(is_its).map(|place| place as u32)
+        };
+        let kept = self.facts.hidden.verdicts().iter().filter(|verdict| verdict.outcome == Outcome::Keep);
+        let mut gains: Vec<(u32, f64)> = kept.filter_map(|verdict| Some((place(verdict)?, verdict.hidden?))).collect();
+        gains.sort_by_key(|(place, _)| *place);
+        gains
     }
 }
 

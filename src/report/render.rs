@@ -307,7 +307,7 @@ pub(super) fn second_looks_section(report: &Report) -> Option<Section> {
 
 /// The verdicts of the hidden split, and what it says of kept changes.
 pub(super) fn hidden_section(report: &Report) -> Option<Section> {
-    let HiddenTally { verdicts, visible, hidden, doubts } = patterns(report)?.hidden.as_ref()?;
+    let HiddenTally { verdicts, visible, hidden, doubts, is_unsealed } = patterns(report)?.hidden.as_ref()?;
     let kept = verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Keep).count();
     let sum = format!(
         "{}, {kept} kept: they gained {visible:+.3} on the visible split and {hidden:+.3} on the hidden one",
@@ -315,7 +315,8 @@ pub(super) fn hidden_section(report: &Report) -> Option<Section> {
     );
     let each = verdicts.iter().rev().take(MOST_VERDICTS).rev();
     let each = each.map(|verdict| (format!("#{} {}", verdict.experiment, verdict.sentence()), None));
-    let doubts = doubts.iter().map(|doubt| (format!("doubt: {doubt}"), None));
+    let unsealed = is_unsealed.then(|| "agents could read it, as --holdout-unsealed accepts".to_owned());
+    let doubts = doubts.iter().cloned().chain(unsealed).map(|doubt| (format!("doubt: {doubt}"), None));
     Some(Section::lines("hidden split", [(sum, None)].into_iter().chain(doubts).chain(each)))
 }
 

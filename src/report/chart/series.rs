@@ -106,6 +106,8 @@ pub struct Series {
     pub threshold: Option<f64>,
     /// The panels below the chart, one for each axis of a composite.
     pub panels: Vec<Panel>,
+    /// Where the running best would be by the gains of kept changes on a hidden split; empty without one.
+    pub hidden: Vec<Step>,
 }
 
 /// The course of one axis.
@@ -145,7 +147,39 @@ impl Series {
             }
         }
         let limits = limits(&marks, &best);
-        Series { metric: metric.to_owned(), direction, marks, best, limits, threshold: None, panels: Vec::new() }
+        Series {
+            metric: metric.to_owned(),
+            direction,
+            marks,
+            best,
+            limits,
+            threshold: None,
+            panels: Vec::new(),
+            hidden: Vec::new(),
+        }
+    }
+
+    /// The same with the line of a hidden split, which the picture reaches: the baseline's value, and at each place of `gains` the one
+    /// before and this gain, of which positive is better.
+    #[must_use]
+    pub(in crate::report) fn with_hidden(mut self, gains: &[(u32, f64)]) -> Series {
+        let (Some(Step { place, value }), false) = (self.best.first().copied(), gains.is_empty()) else { return self };
+        let sign = self.direction.gain(1.0, 0.0);
+        self.hidden = vec![Step { place, value }];
+        let mut value = value;
+        for (place, gain) in gains {
+            value += sign * gain;
+            self.hidden.push(Step { place: *place, value });
+        }
+        if let Some(limits) = &mut self.limits {
+            let room = ROOM * (limits.high - limits.low);
+            let reached = self.hidden.iter().map(|step| step.value);
+            *limits = reached.fold(*limits, |limits, value| Limits {
+                low: limits.low.min(value - room),
+                high: limits.high.max(value + room),
+            });
+        }
+        self
     }
 
     /// The same with a line at a value, which the picture reaches.
@@ -357,6 +391,16 @@ mod tests {
         assert_eq!((limits.beyond(90.0), limits.beyond(1.2)), (Some(Edge::Above), None));
         let even = ["8", "4", "2", "1"].map(|value| (Keep, Some(value)));
         assert_eq!(series(Direction::Lower, &even).limits.unwrap().beyond(8.0), None);
+    }
+
+    #[test]
+    fn the_line_of_a_hidden_split_begins_at_the_baseline_and_the_picture_reaches_it() {
+        let kept = ["9.0", "7.0", "5.0"].map(|value| (Keep, Some(value)));
+        let whole = series(Direction::Lower, &kept).with_hidden(&[(1, 0.5), (2, -3.0)]);
+        let steps: Vec<_> = whole.hidden.iter().map(|step| (step.place, step.value)).collect();
+        assert_eq!(steps, [(0, 9.0), (1, 8.5), (2, 11.5)]);
+        assert!(whole.limits.is_some_and(|limits| limits.low < 5.0 && limits.high > 11.5), "{:?}", whole.limits);
+        assert!(series(Direction::Lower, &kept).with_hidden(&[]).hidden.is_empty());
     }
 
     #[test]

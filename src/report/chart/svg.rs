@@ -12,7 +12,7 @@ use resvg::usvg::{Options, Tree, fontdb};
 use super::axis::{PlacedLabel, Rectangle, Tick, Wish, place, ticks, whole_ticks};
 use super::{NUMBERLESS, OTHER_OPACITY, Palette, legend, panels, panels_height};
 use crate::domain::{ErrorKind, UserError, cut, refuse};
-use crate::report::{ChartStyle, Edge, Limits, Mark, MarkKind, Series, columns, safe_line};
+use crate::report::{ChartStyle, Edge, Limits, Mark, MarkKind, Series, Step, columns, safe_line};
 
 /// The size of the picture: the shape of the notebook's `progress.png`, which is 16 by 8 inches.
 pub(super) const WIDTH: f64 = 1200.0;
@@ -212,13 +212,25 @@ fn line(series: &Series, frame: &Frame, on_marks: bool) -> Markup {
     html! {
         @if on_marks { path class="edge" d=(path) fill="none" stroke=(frame.colours.paper) stroke-width="5" {} }
         path class="best" d=(path) fill="none" stroke=(frame.colours.best) stroke-width="2" {}
+        @if let Some(last) = series.hidden.last() {
+            path class="hidden" d=(steps_path(&series.hidden, series, frame)) fill="none" stroke=(frame.colours.level)
+                stroke-width="2" stroke-dasharray="5 3" { title { "the same gains on the hidden split" } }
+            text x=(px(frame.area.right - 4.0)) y=(px(frame.y(last.value) - 5.0)) text-anchor="end" fill=(frame.colours.level) {
+                "hidden"
+            }
+        }
     }
 }
 
 /// The running best as the path of a line.
 pub(super) fn staircase(series: &Series, frame: &Frame) -> String {
+    steps_path(&series.best, series, frame)
+}
+
+/// The steps of a line as its path, up to the last experiment.
+fn steps_path(steps: &[Step], series: &Series, frame: &Frame) -> String {
     let mut path = String::new();
-    for step in &series.best {
+    for step in steps {
         let (x, y) = (px(frame.x(step.place)), px(frame.y(step.value)));
         let _ = if path.is_empty() { write!(path, "M{x} {y}") } else { write!(path, "H{x}V{y}") };
     }

@@ -4,12 +4,13 @@
 use super::{Attempted, MeasuredChange, RunningChange, Stage, decide_trial, to_base};
 use crate::crash;
 use crate::domain::{
-    Event, ExperimentId, Failure, FailureClass, Notice, Number, Outcome, Phase, Record, Run, RunResult, RunRole,
+    Event, ExperimentId, Failure, FailureClass, MetricValue, Notice, Number, Outcome, Phase, Record, Run, RunResult,
+    RunRole,
 };
 use crate::machine::{Attempt, AttemptEntry, AttemptHead, Draft, Made, OpenRun};
 use crate::rules::{
-    Contender, FreshStep, HiddenCandidate, HiddenVerdict, LOST_RETRIES, MAX_FRESH, Measurement, Tested, Verdict,
-    baseline_with, control_due, controlled, describe_failure, fresh_runs, fresh_step, hidden_speaks_against,
+    Contender, FreshStep, HiddenCandidate, HiddenRun, HiddenVerdict, LOST_RETRIES, MAX_FRESH, Measurement, Tested,
+    Verdict, baseline_with, control_due, controlled, describe_failure, fresh_runs, fresh_step, hidden_speaks_against,
     hidden_step, hidden_verdict, is_confirmed, is_research, is_timed, most_of_baseline, not_held, over_limit,
     with_runs,
 };
@@ -48,6 +49,7 @@ impl MeasuredChange {
             && store.contract.keep_above.is_none()
             && !self.id().is_baseline()
             && record.outcome == Outcome::Keep
+            && record.proof.fresh_runs.is_none()
             && record.runs.iter().filter(is_fresh).count() <= first
     }
 
@@ -129,8 +131,13 @@ impl MeasuredChange {
 
     /// Returns whether a run's values are noted where no agent can read them.
     fn is_noted(&self, store: &Store, run: &OpenRun) -> bool {
-        let of = if run.role == RunRole::Baseline { ExperimentId::BASELINE } else { self.id() };
-        store.contract.decides_on_hidden() && store.hidden.runs().iter().any(|known| known.is(of, run.role, run.seed))
+        let baseline = store.history.baseline().map(|baseline| &baseline.commit);
+        let (of, commit) = match run.role {
+            RunRole::Baseline => (ExperimentId::BASELINE, baseline),
+            _ => (self.id(), Some(self.commit())),
+        };
+        let is_it = |known: &HiddenRun| known.is(of, run.role, run.seed) && known.commit() == commit;
+        store.contract.decides_on_hidden() && store.hidden.runs().iter().any(is_it)
     }
 
     /// The change, to be compared by hidden values.
@@ -210,7 +217,8 @@ impl MeasuredChange {
             }
         };
         crash::point("confirming.run_over");
-        if measured.failure.is_none() && fresh.set_artifacts_aside(workspace, shared).await?.is_none() {
+        let is_sealed = fresh.is_sealed(&shared.store().contract);
+        if measured.failure.is_none() && !is_sealed && fresh.set_artifacts_aside(workspace, shared).await?.is_none() {
             return Ok(FreshRunEnd::Left(Attempted::StillRunning));
         }
         self.return_to_change(workspace, &mut shared.store(), &fresh.made)?;
@@ -307,6 +315,17 @@ impl MeasuredChange {
             crash::point("confirming.run_taken");
             return self.choose_artifacts(store).map(|()| false);
         };
+        if store.contract.decides_on_hidden() {
+            // Its log may have values that no agent may read.
+            self.fold(store, |draft| Record {
+                outcome: Outcome::Crash,
+                reason: format!("{}, but a fresh run failed", draft.reason),
+                failure: Some(Failure::new(failure.class, "")),
+                metric: MetricValue { value: None, raw: None, ..draft.metric.clone() },
+                ..draft
+            });
+            return Ok(true);
+        }
         // A confirmation that fails gives the experiment its class.
         let seed = fresh.run.seed.map(|seed| format!(" with seed {seed}")).unwrap_or_default();
         let why = describe_failure(failure, &store.contract.metric.name, &measured.ended, measured.run.as_ref());
@@ -339,7 +358,8 @@ impl MeasuredChange {
     /// Discards it where its hidden value speaks against it, and notes the verdict.
     pub(super) fn decide_hidden(&mut self, store: &mut Store) -> Result<(), SessionError> {
         let candidate = self.hidden_candidate(store);
-        let is_refused = hidden_speaks_against(&store.contract, (&store.history, &store.hidden), candidate);
+        let is_refused = store.contract.decides_on_hidden()
+            && hidden_speaks_against(&store.contract, (&store.history, &store.hidden), candidate);
         let outcome = if is_refused { Outcome::Discard } else { Outcome::Keep };
         let verdict = self.hidden_verdict(store, outcome);
         store.note_hidden_verdict(verdict)?;
@@ -430,7 +450,8 @@ impl MeasuredChange {
             let verdict = self.hidden_verdict(store, outcome);
             store.note_hidden_verdict(verdict)?;
         }
-        let unmet_limits = over_limit(&store.contract, &results).map(|(_, unmet)| unmet).unwrap_or_default();
+        let unmet = over_limit(&store.contract, &results).filter(|_| !store.contract.decides_on_hidden());
+        let unmet_limits = unmet.map(|(_, unmet)| unmet).unwrap_or_default();
         self.choose_artifacts(store)?;
         self.fold(store, |draft| Record { outcome, reason, unmet_limits, ..draft });
         if let Some(trial) = self.draft.made.head.trial().cloned() {
@@ -465,6 +486,8 @@ impl MeasuredChange {
         let results = left.map(AttemptEntry::results).unwrap_or_default();
         record.conditions.carried.extend(left.iter().flat_map(|left| &left.runs).flat_map(OpenRun::carried).cloned());
         **record = change(with_runs(record, &results, made.head.first_run_counts()));
+        let noted = store.hidden.further(made.head.id, &made.commit).len() as u32;
+        record.proof.fresh_runs = store.contract.decides_on_hidden().then_some(noted);
         store.journal.forget_runs(made.head.id, |run| !run.is_first());
     }
 }

@@ -47,7 +47,10 @@ impl RunningChange {
         let value = hidden.value.clone().filter(|_| hidden.failure.is_none());
         let Some(value) = value else {
             let why = self.why_failed(store, &hidden);
-            return measured.fail_hidden(store, why).map(WaitEnd::Done);
+            return match store.contract.decides_on_hidden() {
+                true => measured.fail_hidden(store, why).map(WaitEnd::Done),
+                false => Ok(WaitEnd::Done(())),
+            };
         };
         let seconds = hidden.run.as_ref().map_or(0.0, |run| run.seconds);
         let run = HiddenRun { experiment: self.id(), is_first: true, visible, hidden: Some(value), seconds };
@@ -121,7 +124,8 @@ impl RunningChange {
             return Ok(WaitEnd::Done(measured));
         }
         let why = self.why_failed(store, &hidden);
-        if self.id().is_baseline() {
+        let decides = store.contract.decides_on_hidden();
+        if self.id().is_baseline() && (decides || is_first) {
             let log = self.hidden_folder(store)?.join("run.log");
             return Err(refuse(
                 CannotStart,
@@ -130,13 +134,15 @@ impl RunningChange {
             .hint(format!("see {}; it runs in the tree that the run left", log.display()))
             .into());
         }
-        measured.hidden_failure = Some(why);
-        measured.failure = Some(Failure::new(FailureClass::GuardFailed, ""));
+        if decides {
+            measured.hidden_failure = Some(why);
+            measured.failure = Some(Failure::new(FailureClass::GuardFailed, ""));
+        }
         Ok(WaitEnd::Done(measured))
     }
 
     /// The folder of the evaluator's own files.
-    fn hidden_folder(&self, store: &Store) -> Result<PathBuf, SessionError> {
+    pub(super) fn hidden_folder(&self, store: &Store) -> Result<PathBuf, SessionError> {
         let folder = store.folder.create_run(self.id())?;
         Ok(folder.join(RunRole::hidden_folder(&self.run.role.folder(self.run.number))))
     }

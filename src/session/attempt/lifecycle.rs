@@ -8,8 +8,8 @@ use serde_json::Map;
 use super::{await_files, check_again, end_jobs, join_line, judge_trial, to_base, unselected};
 use crate::crash;
 use crate::domain::{
-    CommitId, Conditions, DiffStat, Environment, ExperimentId, FailureClass, GpuOther, MetricValue, Outcome, Phase,
-    Proof, Provenance, RECORD_VERSION, Record, RecordedChange, Run, Unparsed,
+    CommitId, Conditions, DiffStat, Environment, ExperimentId, GpuOther, MetricValue, Outcome, Phase, Proof,
+    Provenance, RECORD_VERSION, Record, RecordedChange, Run, Unparsed,
 };
 use crate::exec::Executor;
 use crate::machine::{Attempt, AttemptEntry, Draft, Made, OpenRun};
@@ -332,7 +332,7 @@ impl RunningChange {
         let is_to_keep = measured.draft.record.outcome == Outcome::Keep;
         let decides_once = {
             let contract = &shared.store().contract;
-            contract.decides_on_hidden() && !is_confirmed(contract)
+            contract.holdout.is_some() && !is_confirmed(contract) && !self.id().is_baseline()
         };
         if let Some(visible) = visible.filter(|_| is_to_keep && decides_once) {
             match self.look_hidden(workspace, shared, deadline, (&mut measured, visible)).await? {
@@ -532,9 +532,8 @@ impl MeasuredChange {
 /// Returns the kind of further agent call that a draft leads to, if any.
 pub(crate) fn next_rework(draft: &Draft) -> Option<ReworkCall> {
     let head = &draft.made.head;
-    let is_of_guard = draft.record.proof.guards.iter().any(|guard| !guard.passed);
-    if draft.record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::GuardFailed) && !is_of_guard {
-        // The hidden evaluator failed, of which no agent hears.
+    if draft.record.proof.fresh_runs.is_some() {
+        // A run failed whose log no agent may read.
         return None;
     }
     let ran = match head.beside.replays.as_slice() {

@@ -42,6 +42,10 @@ impl RunningChange {
         } else {
             clear_folder(&self.run_folder(store)?)?;
         }
+        if store.contract.holdout.is_some() {
+            // What the evaluator gave for an earlier run there says nothing about this one.
+            clear_folder(&self.hidden_folder(store)?)?;
+        }
         crash::point("running.folder_cleared");
         self.run.metric_file = metric_file_stamp(&store.contract, workspace.root());
         self.run.starts += 1;

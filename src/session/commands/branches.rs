@@ -162,6 +162,7 @@ impl SessionView {
             let message = squashed_message(&self.tag, &chain, &lacks);
             commits = vec![(self.repo.objects.commit_tree_of(&tip, &start, &message)?, subject(&message))];
         }
+        self.note_hidden_values(kept, &commits, clock)?;
         let tip = commits.last().map_or(&start, |(commit, _)| commit);
         let why = format!("branch: what session {} kept", self.tag);
         self.repo.refs.create_branch(&full, tip, &why)?;
@@ -169,7 +170,6 @@ impl SessionView {
         if let Some(incumbent) = chain.last() {
             let _ = note_finalized(&self.folder, &full, &incumbent.commit);
         }
-        self.note_hidden_values(kept, &commits, clock)?;
         let unmeasured = (!lacks.is_empty()).then_some(last.id);
         Ok(Finalized { branch, start, commits, unmeasured, follows })
     }

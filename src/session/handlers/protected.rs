@@ -93,7 +93,7 @@ impl StoredCopies {
         let (found, unnamed): (Vec<_>, Vec<_>) = found.into_iter().partition(|path| path.to_str().is_some());
         forget_copies(repo, folder);
         let (found, odd): (Vec<_>, Vec<_>) = found.into_iter().partition(|path| can_copy(worktree, path));
-        let copies = Copies::take(worktree, &store_of(repo, folder), &found)?;
+        let copies = Copies::take(worktree, &copies_of_protected(repo, folder), &found)?;
         if copies.has_stamps_alone() {
             notices.push(
                 format!(
@@ -150,7 +150,7 @@ impl Protected {
         let is_meant = |path: &PathBuf| terms.protects(path) && path != Path::new(SETTINGS_FILE);
         let tracked: Vec<PathBuf> = known.into_iter().filter(is_meant).collect();
         let path = folder.state().join(PROTECTED);
-        let store = store_of(repo, folder);
+        let store = copies_of_protected(repo, folder);
         let mut notices = Vec::new();
         let stored = match read_json::<StoredCopies>(&path)? {
             Some(stored @ StoredCopies { git: Some(_), .. }) => {
@@ -197,7 +197,7 @@ impl Protected {
 }
 
 /// The folder of a session's copies: with git's own files, where nobody cleans up, and on their disk.
-fn store_of(repo: &Repo, folder: &SessionFolder) -> PathBuf {
+pub(crate) fn copies_of_protected(repo: &Repo, folder: &SessionFolder) -> PathBuf {
     let tag = folder.root().file_name().unwrap_or_default();
     repo.common_dir().join("autoresearch-protected").join(tag)
 }
@@ -205,7 +205,7 @@ fn store_of(repo: &Repo, folder: &SessionFolder) -> PathBuf {
 /// Removes the copies of a session that is rolled back, or of an earlier one with the same tag.
 pub(crate) fn forget_copies(repo: &Repo, folder: &SessionFolder) {
     // Leftover copies only take up disk space.
-    let _ = fs::remove_dir_all(store_of(repo, folder));
+    let _ = fs::remove_dir_all(copies_of_protected(repo, folder));
 }
 
 fn modules(tracked: &[PathBuf], copies: &Copies) -> Vec<PathBuf> {

@@ -568,10 +568,15 @@ impl Plan {
     /// Finds what `--hide` names. Refuses a hidden split that could not decide or would not be hidden.
     fn hide(&mut self) -> Result<(), SessionError> {
         let Contract { holdout, hide, holdout_unsealed, agent, verify_for, recheck, .. } = &self.contract;
-        if self.drive == Drive::Ending || holdout.is_none() && hide.is_empty() {
+        let is_plain = holdout.is_none() && hide.is_empty() && !self.contract.holdout_report;
+        if self.drive == Drive::Ending || is_plain && self.contract.holdout_metric.is_none() {
             return Ok(());
         }
         let refused = |text: &str, hint: &str| Err(refuse(Usage, text).hint(hint).into());
+        let Contract { holdout_metric, holdout_report, .. } = &self.contract;
+        if holdout.is_none() && (holdout_metric.is_some() || *holdout_report) {
+            return refused("there is no hidden split to report", "add --holdout COMMAND");
+        }
         if self.contract.decides_on_hidden() && (verify_for.is_some() || *recheck > 0) {
             return refused(
                 "--verify-for and --recheck make runs whose values agents can read",

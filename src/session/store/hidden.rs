@@ -1,6 +1,7 @@
 //! The hidden split of a session: what no agent may read, its values, and how often it has decided.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,13 +9,14 @@ use globset::GlobMatcher;
 use sha2::{Digest, Sha256};
 
 use super::{Store, real};
-use crate::domain::{Contract, Tag};
+use crate::domain::{Contract, Tag, count_of};
 use crate::fs::read_at_most;
 use crate::git::Repo;
 use crate::rules::{HiddenEntry, HiddenPlaces, HiddenVerdict, History, glob};
 use crate::session::errors::{SessionError, Usage, refuse};
 use crate::session::files::session_tags;
-use crate::state::{HiddenFile, SessionFolder, files_below};
+use crate::session::handlers::copies_of_protected;
+use crate::state::{HiddenFile, SESSIONS_FOLDER, SessionFolder};
 
 /// The most of a hidden file that is hashed, in bytes: another split differs earlier.
 const HASHED: u64 = 64 << 20;
@@ -22,26 +24,28 @@ const HASHED: u64 = 64 << 20;
 /// The number of verdicts from which each night is told to take another split.
 const TOO_MANY: usize = 100;
 
-/// The files and folders that `--hide` names: those of globs in the main worktree, and paths. Those that are missing are none.
+/// The files and folders that `--hide` names: paths, and untracked files that globs match, in the working tree and in the main one.
 ///
 /// # Errors
 ///
-/// Git has one of them, and shows what it holds; a glob is invalid.
+/// Git has one of them, and shows what it holds; one names nothing; a glob is invalid.
 pub(crate) fn hidden_places(repo: &Repo, contract: &Contract) -> Result<HiddenPlaces, SessionError> {
-    let root = repo.main_worktree();
     let mut places = HiddenPlaces::default();
     if contract.hide.is_empty() {
         return Ok(places);
     }
     let tracked = repo.objects.files_at(&contract.start, |_| true)?;
+    let roots: BTreeSet<&Path> = [repo.worktree(), repo.main_worktree()].into();
     for pattern in &contract.hide {
-        let plain = root.join(pattern);
-        let is_plain = fs::symlink_metadata(&plain).is_ok();
         let matcher = glob(pattern).map(|glob| glob.compile_matcher());
         let matcher =
             matcher.map_err(|error| refuse(Usage, format!("--hide '{pattern}': {error}")).hint("mend the glob"))?;
-        let below = plain.strip_prefix(root).unwrap_or(&plain);
-        let is_meant = |path: &Path| matcher.is_match(path) || path.starts_with(below);
+        let plain: Vec<PathBuf> = roots.iter().map(|root| root.join(pattern)).collect();
+        let below = |path: &Path| {
+            let inside = plain.iter().filter_map(|plain| roots.iter().find_map(|root| plain.strip_prefix(root).ok()));
+            inside.into_iter().any(|place| path.starts_with(place))
+        };
+        let is_meant = |path: &Path| matcher.is_match(path) || below(path);
         if let Some(known) = tracked.iter().find(|path| is_meant(path)) {
             let what = known.display();
             return Err(refuse(
@@ -51,7 +55,16 @@ pub(crate) fn hidden_places(repo: &Repo, contract: &Contract) -> Result<HiddenPl
             .hint(format!("keep hidden files out of git: `git rm --cached {what}`, commit, and remove it from history"))
             .into());
         }
-        let found = if is_plain { vec![plain] } else { matching(root, &matcher) };
+        let there: Vec<PathBuf> = plain.into_iter().filter(|path| fs::symlink_metadata(path).is_ok()).collect();
+        let found = match there.is_empty() {
+            true => roots.iter().flat_map(|root| matching(root, &matcher)).collect(),
+            false => there,
+        };
+        if found.is_empty() {
+            return Err(refuse(Usage, format!("--hide '{pattern}' matches nothing: everything would be readable"))
+                .hint("name a file or folder that is there, relative to the root of the repository or absolute")
+                .into());
+        }
         for path in found.iter().map(|path| real(path)) {
             if path.is_dir() { places.folders.push(path) } else { places.files.push(path) }
         }
@@ -59,19 +72,35 @@ pub(crate) fn hidden_places(repo: &Repo, contract: &Contract) -> Result<HiddenPl
     Ok(places)
 }
 
-/// The files below the main worktree that a glob matches. Git's own and those of `ar` are none.
+/// The files below a working tree that a glob matches. Git's own and those of `ar` are none.
 fn matching(root: &Path, matcher: &GlobMatcher) -> Vec<PathBuf> {
-    let files = files_below(root, Path::new("")).into_iter();
-    files.filter(|path| matcher.is_match(path)).map(|path| root.join(path)).collect()
+    let is_meant = |path: &PathBuf| path.strip_prefix(root).is_ok_and(|path| matcher.is_match(path));
+    plain_files(root).into_iter().filter(is_meant).collect()
+}
+
+/// The readable files below a folder, in order of their paths, without those of git and of `ar`. Nothing is changed there, and no link
+/// is followed.
+fn plain_files(folder: &Path) -> Vec<PathBuf> {
+    let (mut files, mut left) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let is_own = [".git", SESSIONS_FOLDER].iter().any(|own| entry.file_name() == *own);
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && !is_own => left.push(entry.path()),
+                Ok(kind) if kind.is_file() => files.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    files.sort();
+    files
 }
 
 /// A hash of a hidden split: of its command, and of the contents of all hidden files.
 fn split_of(contract: &Contract, places: &HiddenPlaces) -> String {
     let mut hash = Sha256::new();
     hash.update(contract.holdout.as_deref().unwrap_or_default());
-    let below =
-        |folder: &PathBuf| files_below(folder, Path::new("")).into_iter().map(|path| folder.join(path)).collect();
-    let inside = places.folders.iter().flat_map(|folder| -> Vec<PathBuf> { below(folder) });
+    let inside = places.folders.iter().flat_map(|folder| plain_files(folder));
     let mut files: Vec<PathBuf> = places.files.iter().cloned().chain(inside).collect();
     files.sort();
     for file in files {
@@ -82,14 +111,19 @@ fn split_of(contract: &Contract, places: &HiddenPlaces) -> String {
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What agents could read of fresh runs: the values that they must not learn, and the runs of others, whose logs have them.
-pub(crate) fn sealed_places(folder: &SessionFolder, contract: &Contract) -> HiddenPlaces {
+/// What agents could read of fresh runs: the values that they must not learn, and the logs and working trees of others, which have them,
+/// too. A job sees its own.
+pub(crate) fn sealed_places(repo: &Repo, folder: &SessionFolder, contract: &Contract) -> HiddenPlaces {
     let file = HiddenFile::new(&folder.state());
     let is_sealed = contract.holdout.is_some();
+    let of_runs = [folder.runs(), folder.trees(), folder.logs()].into_iter().filter(|_| is_sealed);
+    // Copies of hidden files, too.
+    let copies = [folder.carried(), copies_of_protected(repo, folder)].into_iter();
+    let copies = copies.filter(|_| is_sealed || !contract.hide.is_empty());
     HiddenPlaces {
-        files: if is_sealed { vec![real(file.path())] } else { Vec::new() },
-        folders: if is_sealed { vec![real(&folder.runs())] } else { Vec::new() },
-        empty: real(file.empty()),
+        files: if is_sealed { vec![file.path().to_owned()] } else { Vec::new() },
+        folders: of_runs.chain(copies).collect(),
+        empty: file.empty().to_owned(),
     }
 }
 
@@ -111,18 +145,21 @@ impl Store {
 
     /// Notes a verdict by hidden values, and warns of a split that has decided often, over all sessions of the repository.
     pub(crate) fn note_hidden_verdict(&mut self, verdict: HiddenVerdict) -> Result<(), SessionError> {
-        let split = split_of(&self.contract, &self.hidden_places);
+        let known = self.split.take();
+        let split = known.unwrap_or_else(|| split_of(&self.contract, &self.hidden_places));
+        self.split = Some(split.clone());
         self.note_hidden(HiddenEntry::Verdict(HiddenVerdict { split: split.clone(), ..verdict }))?;
         let count = self.verdicts_by(&split)?;
         let warn = self.contract.holdout_warn as usize;
-        if warn > 0 && (count == warn || count >= TOO_MANY) {
-            self.note_once(match count >= TOO_MANY {
-                true => format!("{count} verdicts by the same hidden split: take a fresh one"),
-                false => format!(
-                    "{count} verdicts by the same hidden split: its decisions are still useful, but its values are biased by about \
-                     their own standard error; publish values from data that it has not seen"
-                ),
-            });
+        // The texts have no count that grows, so that each is told once.
+        if warn > 0 && count >= TOO_MANY {
+            self.note_once(format!("{TOO_MANY} verdicts or more by the same hidden split: take a fresh one"));
+        } else if warn > 0 && count >= warn {
+            self.note_once(format!(
+                "{} or more by the same hidden split: its decisions are still useful, but its values are biased by about their own \
+                 standard error; publish values from data that it has not seen",
+                count_of(warn, "verdict")
+            ));
         }
         Ok(())
     }

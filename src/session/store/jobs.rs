@@ -189,7 +189,7 @@ impl Walls {
         folder: &SessionFolder,
         contract: &Contract,
     ) -> Result<(Walls, HiddenPlaces), SessionError> {
-        let sealed = sealed_places(folder, contract);
+        let sealed = sealed_places(repo, folder, contract);
         let hidden = HiddenPlaces { empty: sealed.empty.clone(), ..hidden_places(repo, contract)? };
         if let Some((places, _)) = &mut self.0 {
             (places.hidden, places.sealed) = (hidden.clone(), sealed);
@@ -204,7 +204,14 @@ impl Walls {
             if !places.sealed.folders.is_empty() {
                 job.emptied.extend(further_runs(folder).map(|further| real(&further)));
             }
-            wall(places, &job, role)
+            // Only what is there can be covered.
+            let there = |hidden: &HiddenPlaces| HiddenPlaces {
+                folders: hidden.folders.iter().filter(|path| path.is_dir()).map(|path| real(path)).collect(),
+                files: hidden.files.iter().filter(|path| path.exists()).map(|path| real(path)).collect(),
+                empty: real(&hidden.empty),
+            };
+            let (hidden, sealed) = (there(&places.hidden), there(&places.sealed));
+            wall(&Places { hidden, sealed, ..places.clone() }, &job, role)
         })
     }
 

@@ -60,6 +60,8 @@ pub(crate) struct Store {
     pub(crate) hidden: HiddenBook,
     /// What `--hide` names.
     pub(crate) hidden_places: HiddenPlaces,
+    /// The hash of the hidden split, once a verdict needed it.
+    pub(crate) split: Option<String>,
     /// Counter that grows whenever working trees may begin to change: by jobs, or by the user while the loop waits.
     pub(crate) activity: u64,
     /// Set once the opening of the session was rolled back.
@@ -114,6 +116,7 @@ impl Store {
             walls: Walls::default(),
             hidden: HiddenBook::default(),
             hidden_places: HiddenPlaces::default(),
+            split: None,
             activity: 0,
             rolled_back: false,
         }

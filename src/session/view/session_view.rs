@@ -68,10 +68,13 @@ impl SessionView {
     }
 
     /// The same with the runs and verdicts of its hidden split, for a person: a call sees an empty file in their place.
-    #[must_use]
-    pub fn for_person(self) -> SessionView {
-        let hidden = HiddenFile::new(&self.folder.state()).read().unwrap_or_default();
-        SessionView { hidden: Arc::new(hidden), ..self }
+    ///
+    /// # Errors
+    ///
+    /// Their file cannot be read.
+    pub fn for_person(self) -> Result<SessionView, SessionError> {
+        let hidden = HiddenFile::new(&self.folder.state()).read()?;
+        Ok(SessionView { hidden: Arc::new(hidden), ..self })
     }
 
     /// Refuses fresh runs beside a session with a hidden split, whose values agents could read.

@@ -156,7 +156,10 @@ impl SessionContext<'_> {
     /// experiment.
     pub(crate) fn rule_to_stop(&self, first: u32) -> Option<StopReason> {
         let store = &mut *self.store();
-        let mut reason = store.journal.rule_to_stop(&store.contract, &store.history, first)?;
+        // The value of a first run that selected a change reaches no goal.
+        let visible = store.contract.decides_on_hidden().then(|| store.hidden.visible(&store.history));
+        let history = visible.as_ref().unwrap_or(&store.history);
+        let mut reason = store.journal.rule_to_stop(&store.contract, history, first)?;
         if let StopReason::Reached(Reached { rule: Bound::NoChange, text, .. }) = &mut reason {
             if !store.journal.has_change(&store.history) {
                 let said = store.journal.calls.last().said.as_ref();

@@ -24,6 +24,9 @@ pub struct Proof {
     /// The run of the experiment to beat that controlled its gain; absent where none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
+    /// The number of fresh runs that decided on it where their values are no part of its record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fresh_runs: Option<u32>,
     /// The results of the guards in order; empty if none ran.
     #[serde(default)]
     pub guards: Vec<GuardRun>,

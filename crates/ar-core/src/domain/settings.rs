@@ -297,7 +297,7 @@ terms {
 
     "holdout-unsealed" "" in Keeping for holdout_unsealed: bool as bool, default {
         help: "Accept a hidden split that agents can read, as without walls; report and contract say so",
-        example: "true",
+        example: "true", fixed: Some("walls around the hidden split"),
     };
 
     #[serde(default = "default::holdout_warn")]

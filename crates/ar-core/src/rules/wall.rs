@@ -152,7 +152,7 @@ impl WalledRole {
 /// | own folder | writable, but for `ar`'s files | likewise | likewise |
 /// | hidden files and folders | empty | empty | empty |
 ///
-/// The hidden evaluator is as a run, and reads what `--hide` names.
+/// The hidden evaluator is as a run, but reads what `--hide` names, and its tree is read-only.
 pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
     let mut mounts = Mounts::default();
     if *role == WalledRole::Reviewer {
@@ -168,21 +168,24 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
     for (path, is_writable) in &job.links {
         mounts.add(path, if *is_writable { Access::Writable } else { Access::ReadOnly });
     }
-    let named = Some(&places.hidden).filter(|_| !matches!(role, WalledRole::Evaluator(_)));
-    for hidden in [&places.sealed].into_iter().chain(named) {
-        hidden.folders.iter().for_each(|path| mounts.add(path, Access::Empty));
-        hidden.files.iter().for_each(|path| mounts.show(path, &hidden.empty, Access::ReadOnly));
-    }
+    let HiddenPlaces { folders, files, empty } = &places.sealed;
+    folders.iter().for_each(|path| mounts.add(path, Access::Empty));
+    files.iter().for_each(|path| mounts.show(path, empty, Access::ReadOnly));
     job.emptied.iter().for_each(|path| mounts.add(path, Access::Empty));
     let held = [&places.root, &places.git, &places.sessions].into_iter().chain(&places.linked).chain(&places.state);
     held.chain(job.links.iter().map(|(path, _)| path)).for_each(|path| mounts.hold_above(path));
-    for path in [&job.tree, &job.folder].into_iter().chain(&job.scratch) {
+    let is_evaluator = matches!(role, WalledRole::Evaluator(_));
+    // What the evaluator left there, the next call would find.
+    mounts.add(&job.tree, if is_evaluator { Access::ReadOnly } else { Access::Writable });
+    for path in [&job.folder].into_iter().chain(&job.scratch) {
         mounts.add(path, Access::Writable);
     }
     for name in &job.own {
         mounts.add(&job.folder.join(name), Access::ReadOnly);
     }
-    mounts.protect(&job.tree, &job.protected);
+    if !is_evaluator {
+        mounts.protect(&job.tree, &job.protected);
+    }
     job.ledgers.iter().for_each(|name| mounts.add(&job.tree.join(name), Access::ReadOnly));
     match role {
         WalledRole::Agent(call) => {
@@ -195,6 +198,9 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
         WalledRole::Run | WalledRole::Evaluator(_) | WalledRole::Reviewer => {
             mounts.add(&job.git, Access::ReadOnly);
         }
+    }
+    if !is_evaluator {
+        mounts.hide(&places.hidden);
     }
     Wall { builder: places.builder.clone(), mounts: mounts.0.into_values().collect(), required: places.required }
 }
@@ -216,6 +222,14 @@ impl Mounts {
     fn show(&mut self, path: &Path, source: &Path, access: Access) {
         let mount = Mount { path: path.to_owned(), source: Some(source.to_owned()), access };
         self.0.insert(path.to_owned(), mount);
+    }
+
+    /// Shows nothing at these places and below them, whatever is mounted there.
+    fn hide(&mut self, hidden: &HiddenPlaces) {
+        let is_hidden = |path: &Path| hidden.folders.iter().chain(&hidden.files).any(|place| path.starts_with(place));
+        self.0.retain(|path, _| !is_hidden(path));
+        hidden.folders.iter().for_each(|path| self.add(path, Access::Empty));
+        hidden.files.iter().for_each(|path| self.show(path, &hidden.empty, Access::ReadOnly));
     }
 
     /// Mounts the folders above a path onto themselves: a mount cannot be renamed, and with another folder in its place the
@@ -408,7 +422,9 @@ mod tests {
             HiddenPlaces { files: vec!["/data/test.csv".into()], folders: vec!["/hidden".into()], empty: "/e".into() };
         let sealed = HiddenPlaces { folders: vec!["/r/.autoresearch/t/runs".into()], ..HiddenPlaces::default() };
         let places = Places { hidden: named, sealed, ..places() };
-        let job = JobPlaces { emptied: vec!["/r/.autoresearch/t/runs/00001/confirm-1".into()], ..job("/r") };
+        let emptied = vec!["/r/.autoresearch/t/runs/00001/confirm-1".into()];
+        let links = vec![("/hidden/x".into(), false)];
+        let job = JobPlaces { emptied, links, ..job("/r") };
         let seen = |role: &WalledRole, path: &str| {
             let wall = wall(&places, &job, role);
             let above = |mount: &&Mount| Path::new(path).starts_with(&mount.path);

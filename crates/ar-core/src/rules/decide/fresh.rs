@@ -181,7 +181,7 @@ pub(super) fn screen(
 }
 
 /// The verdict on a change whose first run is better by less than the noise.
-fn too_little(reason: &str) -> Verdict {
+pub(super) fn too_little(reason: &str) -> Verdict {
     let reason = format!("{reason}, which is less than one run can tell from noise");
     Verdict { outcome: Outcome::Discard, reason }
 }

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CONFIRMED, Contender, Estimate, FreshStep, NextStep, Sample, Verdict, bar, baseline_with, estimate, fresh_groups,
-    fresh_runs, judge, mean, next_step, noise, numbered_keep, step_before_verdict, with_runs,
+    fresh_runs, judge, mean, next_step, noise, numbered_keep, step_before_verdict, too_little, with_runs,
 };
 use crate::domain::{
-    CommitId, Contract, DiffStat, Direction, ExperimentId, Number, Outcome, Record, RunResult, RunRole,
+    CommitId, Contract, DiffStat, Direction, ExperimentId, Number, Outcome, Record, Run, RunResult, RunRole,
 };
 use crate::rules::{History, Measurement};
 
@@ -79,7 +79,7 @@ pub struct HiddenVerdict {
 }
 
 impl HiddenVerdict {
-    /// Its gains, in words for a person: `visible +1.40, hidden -0.10 ± 0.80 on 3 runs`.
+    /// Its gains, in words for a person: `visible +1.400, hidden -0.100 ± 0.800 on 3 runs`.
     pub fn gains(&self) -> String {
         if let Some(failure) = &self.failure {
             return format!("the hidden evaluator gave no number: {failure}");
@@ -155,7 +155,7 @@ impl HiddenBook {
 
     /// The verdict on a recorded experiment.
     pub fn verdict_on(&self, record: &Record) -> Option<&HiddenVerdict> {
-        self.verdicts.iter().rfind(|verdict| verdict.commit == record.commit || verdict.experiment == record.id)
+        measured_commits(record).find_map(|commit| self.verdicts.iter().rfind(|verdict| verdict.commit == *commit))
     }
 
     /// The runs of a commit in an attempt.
@@ -189,9 +189,8 @@ impl HiddenBook {
 
     /// The runs of a record.
     fn of_record<'a>(&'a self, record: &'a Record) -> Vec<&'a HiddenRun> {
-        let own: Vec<&HiddenRun> = self.runs.iter().filter(|run| run.commit() == Some(&record.commit)).collect();
-        // It was put on top of another commit than the one that was measured.
-        if own.is_empty() { self.runs.iter().filter(|run| run.experiment == record.id).collect() } else { own }
+        let of = |commit| self.runs.iter().filter(|run| run.commit() == Some(commit)).collect::<Vec<_>>();
+        measured_commits(record).map(of).find(|runs| !runs.is_empty()).unwrap_or_default()
     }
 
     /// A history whose records have the visible values of all runs that count.
@@ -200,7 +199,7 @@ impl HiddenBook {
             let runs = self.of_record(record);
             let further: Vec<RunResult> =
                 runs.iter().filter(|run| !run.is_first).map(|run| run.visible.clone()).collect();
-            with_further(record, &further, runs.len() > further.len())
+            with_further(&first_alone(record, &runs), &further, runs.len() > further.len())
         })
     }
 
@@ -208,7 +207,7 @@ impl HiddenBook {
     pub fn hidden(&self, history: &History) -> History {
         history.with_each(|record| {
             let runs = self.of_record(record);
-            let mut record = record.clone();
+            let mut record = first_alone(record, &runs);
             let first = runs.iter().find(|run| run.is_first).and_then(|run| run.in_hidden());
             if let (Some(first), Some(last)) = (&first, record.runs.iter_mut().rfind(|run| !run.void)) {
                 *last = first.run.clone();
@@ -219,6 +218,29 @@ impl HiddenBook {
             with_further(&record, &further, first.is_some())
         })
     }
+}
+
+/// The commits as which a change was measured: that of its record, else those that it had on other bases.
+fn measured_commits(record: &Record) -> impl Iterator<Item = &CommitId> {
+    [&record.commit].into_iter().chain(record.beside.replays.iter().map(|replay| &replay.commit))
+}
+
+/// A record as it was after its first run, without further runs of the book that it has where hidden values never decide.
+fn first_alone(record: &Record, runs: &[&HiddenRun]) -> Record {
+    let is_further = |known: &Run| {
+        let is_it = |run: &&HiddenRun| {
+            !run.is_first && (run.visible.run.role, run.visible.run.seed) == (known.role, known.seed) && !known.void
+        };
+        runs.iter().any(is_it)
+    };
+    let mut alone = record.clone();
+    alone.runs.retain(|known| !is_further(known));
+    if alone.runs.len() < record.runs.len() {
+        let unit = record.metric.unit.clone();
+        let first = alone.runs.iter().rfind(|run| !run.void).and_then(Run::number);
+        alone.metric.put(first.map(|number| Number { unit, ..number }).as_ref());
+    }
+    alone
 }
 
 /// A record with further runs; its own count if the first run `counts`.
@@ -269,23 +291,23 @@ pub fn judge_before_hidden(
     }
     let but = match decided.outcome {
         Outcome::Keep => ", but one run cannot tell it from the best one",
-        Outcome::Discard | Outcome::Crash => ", which is less than one run can tell from noise",
+        Outcome::Discard | Outcome::Crash => return (too_little(&said.reason), unmet),
     };
     (Verdict { outcome: decided.outcome, reason: format!("{}{but}", said.reason) }, unmet)
 }
 
 /// A change against its incumbent by values of one kind.
-struct Comparison {
+struct HiddenComparison {
     against: Vec<Sample>,
     fresh: Vec<Sample>,
     found: Option<Estimate>,
     step: NextStep,
 }
 
-impl Comparison {
+impl HiddenComparison {
     /// Compares by the visible values.
-    fn visible(contract: &Contract, (history, book): Known<'_>, candidate: HiddenCandidate<'_>) -> Comparison {
-        Comparison::by(
+    fn visible(contract: &Contract, (history, book): Known<'_>, candidate: HiddenCandidate<'_>) -> HiddenComparison {
+        HiddenComparison::by(
             contract,
             &book.visible(history),
             candidate,
@@ -294,14 +316,19 @@ impl Comparison {
     }
 
     /// Compares by the hidden values.
-    fn hidden(contract: &Contract, (history, book): Known<'_>, candidate: HiddenCandidate<'_>) -> Comparison {
+    fn hidden(contract: &Contract, (history, book): Known<'_>, candidate: HiddenCandidate<'_>) -> HiddenComparison {
         let own = contract.of_hidden();
         let (contract, fresh) =
             (own.as_ref().unwrap_or(contract), book.samples(candidate, |run| Some(run.hidden.as_ref()?.value)));
-        Comparison::by(contract, &book.hidden(history), candidate, fresh)
+        HiddenComparison::by(contract, &book.hidden(history), candidate, fresh)
     }
 
-    fn by(contract: &Contract, history: &History, candidate: HiddenCandidate<'_>, fresh: Vec<Sample>) -> Comparison {
+    fn by(
+        contract: &Contract,
+        history: &History,
+        candidate: HiddenCandidate<'_>,
+        fresh: Vec<Sample>,
+    ) -> HiddenComparison {
         let records = candidate.records(history);
         let against = numbered_keep(records).map(fresh_runs).unwrap_or_default();
         let mut all = fresh_groups(history);
@@ -309,7 +336,7 @@ impl Comparison {
         let noise = noise(&all, history.takes_seeds());
         let bar = bar(contract, records, candidate.diff);
         let step = next_step(&bar, &against, &fresh, noise.as_ref());
-        Comparison { found: estimate(&bar, &against, &fresh, noise.as_ref()), step, against, fresh }
+        HiddenComparison { found: estimate(&bar, &against, &fresh, noise.as_ref()), step, against, fresh }
     }
 
     /// The gain of its mean over the incumbent's.
@@ -340,12 +367,20 @@ pub fn hidden_step(
     let (history, book) = known;
     let visible = book.visible(history);
     let records = candidate.records(&visible);
-    if let Some(step) = step_before_verdict(contract, &visible, records, candidate.diff, contender) {
-        return step;
-    }
     let reason = &contender.draft.reason;
+    match step_before_verdict(contract, &visible, records, candidate.diff, contender) {
+        // Its own reason has values of fresh runs.
+        Some(FreshStep::Decided(Verdict { outcome: Outcome::Discard | Outcome::Crash, .. })) => {
+            return FreshStep::Decided(match contender.results {
+                [] => too_little(reason),
+                _ => not_held(reason),
+            });
+        }
+        Some(step) => return step,
+        None => {}
+    }
     let is_slow = book.is_slow();
-    let by = if is_slow { Comparison::visible } else { Comparison::hidden };
+    let by = if is_slow { HiddenComparison::visible } else { HiddenComparison::hidden };
     match by(contract, known, candidate).step {
         NextStep::Run => FreshStep::Another(contender.results.len() as u32 + 1),
         NextStep::Keep if !is_slow || !hidden_speaks_against(contract, known, candidate) => {
@@ -359,7 +394,7 @@ pub fn hidden_step(
 /// Returns whether one hidden run of a change speaks against keeping it.
 pub fn hidden_speaks_against(contract: &Contract, known: Known<'_>, candidate: HiddenCandidate<'_>) -> bool {
     let own = contract.of_hidden();
-    Comparison::hidden(contract, known, candidate).speaks_against(own.as_ref().unwrap_or(contract))
+    HiddenComparison::hidden(contract, known, candidate).speaks_against(own.as_ref().unwrap_or(contract))
 }
 
 /// The verdict on a change that did not hold, with the reason for its first run.
@@ -375,7 +410,7 @@ pub fn hidden_verdict(
     outcome: Outcome,
 ) -> HiddenVerdict {
     let (visible, hidden) =
-        (Comparison::visible(contract, known, candidate), Comparison::hidden(contract, known, candidate));
+        (HiddenComparison::visible(contract, known, candidate), HiddenComparison::hidden(contract, known, candidate));
     let own = contract.of_hidden();
     HiddenVerdict {
         experiment: candidate.id,
@@ -473,7 +508,7 @@ mod tests {
 
     /// A run of an experiment with its visible and its hidden value.
     fn hidden(id: u32, role: &str, seed: u64, visible: f64, hidden: Option<f64>) -> HiddenEntry {
-        let mut run: crate::domain::Run = serde_json::from_value(run(role, seed, visible)).unwrap();
+        let mut run: Run = serde_json::from_value(run(role, seed, visible)).unwrap();
         run.commit = Some(CommitId::new(format!("c{id}")));
         let number = Number::of(visible);
         let visible = RunResult {

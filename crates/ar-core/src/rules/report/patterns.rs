@@ -71,16 +71,19 @@ pub struct HiddenTally {
     pub hidden: f64,
     /// The doubts about the split, a sentence each.
     pub doubts: Vec<String>,
+    /// True if agents could read the split, as the user accepted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_unsealed: bool,
 }
 
 impl HiddenTally {
     /// Sums up the verdicts of a session; `None` without any.
-    pub fn of(book: &HiddenBook) -> Option<HiddenTally> {
+    pub fn of(book: &HiddenBook, is_unsealed: bool) -> Option<HiddenTally> {
         let verdicts = book.verdicts().to_vec();
         let kept = || verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Keep);
         let sum = |gain: fn(&HiddenVerdict) -> Option<f64>| kept().filter_map(gain).sum::<f64>();
         let (visible, hidden) = (sum(|verdict| verdict.visible), sum(|verdict| verdict.hidden));
-        (!verdicts.is_empty()).then(|| HiddenTally { visible, hidden, doubts: book.doubts(), verdicts })
+        (!verdicts.is_empty()).then(|| HiddenTally { visible, hidden, doubts: book.doubts(), is_unsealed, verdicts })
     }
 }
 
