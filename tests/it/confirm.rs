@@ -485,3 +485,23 @@ fn a_script_that_takes_no_seed_is_named_before_fresh_runs_decide() {
     let init = ar(&repo, ["init", "--metric", "val_bpb", "--cmd", "sh train.sh"]).ok();
     assert!(init.stdout.contains("AR_SEED"), "{init:#?}");
 }
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_run_that_is_over_is_not_made_again_where_the_tree_had_moved_on_when_its_loop_was_killed() {
+    let whole = noisy();
+    night(&whole, &[]).ok();
+    let times: Vec<u32> = (1..=10).collect();
+    crate::crash::in_parallel(&times, |time| {
+        let repo = noisy();
+        let args = ARGS.iter().chain(&["confirmed", "--max-experiments", "4"]);
+        let mut command = ar_command(&repo, &repo.path(), args);
+        command.env("AR_CRASH_TRACE", repo.outside().join("trace"));
+        command.env("AR_CRASH_AT", format!("checkout.branch_moved:{time}"));
+        let killed = Called::from(command.output().unwrap());
+        assert_eq!(killed.code, None, "{time} killed nobody: {killed:#?}");
+        ar_in_time(&repo, ["resume", "t"]).ok();
+        assert_eq!(made(&repo), made(&whole), "{time}");
+        assert_eq!(outcome(&repo), outcome(&whole), "{time}");
+    });
+}

@@ -1,7 +1,7 @@
 //! Fresh runs that decide on a change: those of a change that its first run selected and of the baseline, and with `--decide
 //! once` the control of a gain, the run of the experiment to beat.
 
-use super::{Attempted, MeasuredChange, RunningChange, Stage, decide_trial, to_base};
+use super::{Attempted, MeasuredChange, RunningChange, Stage, decide_trial};
 use crate::crash;
 use crate::domain::{
     Event, ExperimentId, Failure, FailureClass, MetricValue, Notice, Number, Outcome, Phase, Record, Run, RunResult,
@@ -62,6 +62,7 @@ impl MeasuredChange {
         deadline: Deadline,
     ) -> Result<Stage, SessionError> {
         if !self.is_to_confirm(&shared.store()) {
+            self.return_to_change(workspace, &mut shared.store())?;
             return self.conclude(workspace, shared);
         }
         if self.phase != Phase::Confirming {
@@ -82,6 +83,7 @@ impl MeasuredChange {
             let step = self.fresh_step(&shared.store());
             let wanted = match step {
                 FreshStep::Decided(verdict) => {
+                    self.return_to_change(workspace, &mut shared.store())?;
                     self.take_verdict(&mut shared.store(), verdict)?;
                     return self.conclude(workspace, shared);
                 }
@@ -210,7 +212,7 @@ impl MeasuredChange {
                 WaitEnd::Interrupted => {
                     let store = &mut *shared.store();
                     store.journal.forget_runs(id, |run| run.is(&fresh.run));
-                    self.return_to_change(workspace, store, &fresh.made)?;
+                    self.return_to_change(workspace, store)?;
                     store.write_journal()?;
                     return Ok(FreshRunEnd::Left(Attempted::Waiting));
                 }
@@ -221,8 +223,9 @@ impl MeasuredChange {
         if measured.failure.is_none() && !is_sealed && fresh.set_artifacts_aside(workspace, shared).await?.is_none() {
             return Ok(FreshRunEnd::Left(Attempted::StillRunning));
         }
-        self.return_to_change(workspace, &mut shared.store(), &fresh.made)?;
+        // In the other order, a process that was killed in between would find the tree changed, and make the run again.
         let is_over = self.take_fresh(&mut shared.store(), fresh, measured)?;
+        self.return_to_change(workspace, &mut shared.store())?;
         Ok(if is_over { FreshRunEnd::Decided } else { FreshRunEnd::Taken })
     }
 
@@ -239,17 +242,12 @@ impl MeasuredChange {
         }
     }
 
-    /// Brings the working tree back to the change after a run of another experiment.
-    fn return_to_change(
-        &self,
-        workspace: &mut Workspace,
-        store: &mut Store,
-        subject: &Made,
-    ) -> Result<(), SessionError> {
-        if *self.commit() == subject.commit {
-            return Ok(());
-        }
-        workspace.check_out(store, &to_base(subject))?;
+    /// Brings the working tree back to the change after a run of another experiment, also one of a process that was killed.
+    fn return_to_change(&self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
+        let Made { head, commit, .. } = &self.draft.made;
+        let Some(at) = workspace.repo.refs.head()?.commit().filter(|at| *at != commit).cloned() else { return Ok(()) };
+        let head = AttemptHead { base: at, ..head.clone() };
+        workspace.check_out(store, &Made { head, ..self.draft.made.clone() })?;
         if workspace.owner.follows_branch() {
             store.drop_open(self.id())?;
         }
