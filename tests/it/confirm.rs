@@ -497,7 +497,7 @@ fn a_run_that_is_over_is_not_made_again_where_the_tree_had_moved_on_when_its_loo
         let args = ARGS.iter().chain(&["confirmed", "--max-experiments", "4"]);
         let mut command = ar_command(&repo, &repo.path(), args);
         command.env("AR_CRASH_TRACE", repo.outside().join("trace"));
-        command.env("AR_CRASH_AT", format!("checkout.branch_moved:{time}"));
+        command.env("AR_CRASH_AT", format!("git.index_replaced:{time}"));
         let killed = Called::from(command.output().unwrap());
         assert_eq!(killed.code, None, "{time} killed nobody: {killed:#?}");
         ar_in_time(&repo, ["resume", "t"]).ok();
