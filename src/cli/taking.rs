@@ -58,6 +58,9 @@ pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     for (commit, subject) in &finalized.commits {
         output::line(&fit(&format!("  {} {subject}", commit.short(8)), output::width()));
     }
+    if finalized.has_hidden {
+        output::note("notes on its commits have the hidden values; agents could read them if this session went on");
+    }
     if let Some((tag, count)) = finalized.follows {
         let commits = count_of(count, "commit");
         output::note(&format!("also in it: {commits} of yours, made after session {tag}, and what {tag} kept"));

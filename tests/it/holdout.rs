@@ -143,18 +143,18 @@ const LOOKS: [&str; 40] = [
     "mv $OUT/data $OUT/data.moved; cat $OUT/data.moved/*",
     "umount $OUT/data; cat $OUT/data/test.csv",
     "unshare -rm sh -c 'umount $OUT/data; cat $OUT/data/test.csv'",
-    "unshare -rm sh -c 'umount -l .autoresearch/t/runs; cat .autoresearch/t/runs/*/*/run.log'",
-    "cat .autoresearch/t/state/hidden.jsonl",
-    "tac .autoresearch/t/state/hidden.jsonl",
-    "cat .autoresearch/t/state/*",
+    "unshare -rm sh -c 'umount -l $MAIN/.autoresearch/t/runs; cat $MAIN/.autoresearch/t/runs/*/*/run.log'",
+    "cat $MAIN/.autoresearch/t/state/hidden.jsonl",
+    "tac $MAIN/.autoresearch/t/state/hidden.jsonl",
+    "cat $MAIN/.autoresearch/t/state/*",
     "cat $AR_STATE_DIR/hidden.jsonl",
-    "cat .autoresearch/t/logs/*",
-    "cat .autoresearch/t/runs/*/*-holdout/run.log",
-    "cat .autoresearch/t/runs/*/confirm-*/run.log .autoresearch/t/runs/*/baseline-*/run.log",
-    "find .autoresearch -type f -exec cat {} +",
-    "find .autoresearch/t/runs",
-    "grep -r . .autoresearch/t",
-    "cat results.tsv run.log autoresearch-lessons.md",
+    "cat $MAIN/.autoresearch/t/logs/*",
+    "cat $MAIN/.autoresearch/t/runs/*/*-holdout/run.log",
+    "cat $MAIN/.autoresearch/t/runs/*/confirm-*/run.log $MAIN/.autoresearch/t/runs/*/baseline-*/run.log",
+    "find $MAIN/.autoresearch -type f -exec cat {} +",
+    "find $MAIN/.autoresearch/t/runs",
+    "grep -r . $MAIN/.autoresearch/t",
+    "cat $MAIN/results.tsv $MAIN/run.log run.log $MAIN/autoresearch-lessons.md",
     "git for-each-ref --format='%(contents)'",
     "git cat-file --batch-all-objects --batch",
     "git log --all --notes=autoresearch -p",
@@ -172,8 +172,9 @@ fn agents_runs_and_reviewers_find_nothing_of_a_hidden_split() {
     for layout in [&[][..], &["--slots", "2", "--calls", "1", "--ahead", "0"]] {
         let Some(repo) = split() else { return };
         let (outside, program) = (repo.outside().display().to_string(), env!("CARGO_BIN_EXE_ar"));
+        let main = repo.path().display().to_string();
         for (number, look) in (10..).zip(LOOKS) {
-            repo.write(format!("../looks/{number}"), format!("OUT={outside}\nAR={program}\n{look}\n"));
+            repo.write(format!("../looks/{number}"), format!("OUT={outside}\nMAIN={main}\nAR={program}\n{look}\n"));
         }
         // Some never end by themselves.
         let looks =
@@ -317,6 +318,48 @@ fn hidden_files_in_the_repository_are_nowhere_though_they_are_protected_and_copi
 }
 
 #[test]
+fn a_hidden_folder_cannot_be_renamed_away_and_the_evaluator_is_the_users() {
+    let Some(repo) = split() else { return };
+    repo.write(".gitignore", "model\ndata/\n");
+    repo.write("evaluate.sh", "grep -q row data/holdout/rows && echo val_bpb: $(cat model)\n");
+    repo.commit_all("an evaluator in the tree");
+    repo.write("data/holdout/rows", "a row of the repository\n");
+    let outside = repo.outside().display().to_string();
+    let agent = format!(
+        "case $AR_EXPERIMENT in 1) mv data data2; mkdir -p data/holdout; echo row > data/holdout/rows;; \
+         2) echo 'echo val_bpb: -9' > evaluate.sh;; *) echo 'echo val_bpb: -9' > {outside}/evaluate.sh;; esac; \
+         cat data*/holdout/rows >> {outside}/seen.agent; echo 2.$AR_EXPERIMENT > value; echo change $AR_EXPERIMENT"
+    );
+    let words = [
+        "run",
+        "--yes",
+        "--metric",
+        "val_bpb",
+        "--cmd",
+        "sh train.sh",
+        "--tag",
+        "t",
+        "--agent",
+        &agent,
+        "--max-experiments",
+    ];
+    let terms = ["2", "--decide", "confirmed", "--hide", "data/holdout", "--holdout", "sh evaluate.sh"];
+    ar_in_time(&repo, words.iter().chain(&terms)).ok();
+    assert!(!fs::read_to_string(repo.file("../seen.agent")).unwrap().contains("a row of"));
+    assert_eq!(repo.read("data/holdout/rows"), "a row of the repository\n");
+    assert_eq!(repo.read("evaluate.sh"), repo.git(["show", "main:evaluate.sh"]) + "\n", "it is read-only for jobs");
+    assert!(entries(&repo, "run").iter().all(|run| run["hidden"]["value"] != -9.0));
+    let before = fs::read_to_string(repo.file("../evaluate.sh")).unwrap();
+    let outer = format!("sh {outside}/evaluate.sh");
+    let terms = ["1", "--decide", "confirmed", "--hide", "data/holdout", "--tag", "u", "--holdout", &outer];
+    let words = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--max-experiments"];
+    let third = agent.replace("case $AR_EXPERIMENT in", "case 3 in");
+    repo.git(["checkout", "--quiet", "main"]);
+    ar_in_time(&repo, words.iter().chain(&terms).chain(&["--agent", &third])).ok();
+    assert_eq!(fs::read_to_string(repo.file("../evaluate.sh")).unwrap(), before, "it is read-only for jobs");
+}
+
+#[test]
 fn a_slow_evaluator_runs_once_for_a_keep_and_so_it_does_where_one_run_decides() {
     for decide in ["confirmed", "once"] {
         let Some(repo) = split() else { return };
@@ -414,7 +457,7 @@ fn random_kills_lose_and_double_no_hidden_run() {
     let Some(whole) = split() else { return };
     let looks = ["--decide", "confirmed", "--max-experiments", "5", "--second-look", "2"];
     let agent = "case $AR_EXPERIMENT in 1) echo 2.6 > value;; 2) echo 1.5 > value; echo 1.5 > truth;; 3) echo 1.58 > value;; \
-                 4) echo 3.4 > value;; *) echo 1.0 > value; echo 1.0 > truth;; esac; echo change $AR_EXPERIMENT";
+                 4) echo 3.4 > value;; *) echo 1.$((99 - AR_EXPERIMENT)) | tee value > truth;; esac; echo change $AR_EXPERIMENT";
     ar_in_time(&whole, args(&whole, agent, &looks)).ok();
     let looked = entries(&whole, "run").iter().filter(|run| run["experiment"] == 5).count();
     assert_eq!((outcomes(&whole).len(), looked), (7, 2), "with a second look: {:?}", outcomes(&whole));

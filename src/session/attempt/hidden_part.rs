@@ -216,7 +216,9 @@ impl RunningChange {
         let store = &*shared.store();
         let of_run = self.run_folder(store)?;
         let told = ("AR_RUN_DIR".to_owned(), of_run.to_string_lossy().into_owned());
-        let variables: Vec<(String, String)> = workspace.variables.iter().cloned().chain([told]).collect();
+        // What an agent left in the user's folder of packages would run with the evaluator.
+        let plain = ("PYTHONNOUSERSITE".to_owned(), "1".to_owned());
+        let variables: Vec<(String, String)> = workspace.variables.iter().cloned().chain([told, plain]).collect();
         let evaluator = MeasuringRun {
             role: self.run.role,
             seed: self.run.seed,

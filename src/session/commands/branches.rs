@@ -51,6 +51,8 @@ pub struct Finalized {
     pub unmeasured: Option<ExperimentId>,
     /// The session that this one follows, and how many commits of the user's are between the two.
     pub follows: Option<(Tag, usize)>,
+    /// True if its notes have hidden values.
+    pub has_hidden: bool,
 }
 
 /// The contents chosen for a clean branch.
@@ -162,7 +164,7 @@ impl SessionView {
             let message = squashed_message(&self.tag, &chain, &lacks);
             commits = vec![(self.repo.objects.commit_tree_of(&tip, &start, &message)?, subject(&message))];
         }
-        self.note_hidden_values(kept, &commits, clock)?;
+        let has_hidden = self.note_hidden_values(kept, &commits, clock)?;
         let tip = commits.last().map_or(&start, |(commit, _)| commit);
         let why = format!("branch: what session {} kept", self.tag);
         self.repo.refs.create_branch(&full, tip, &why)?;
@@ -171,17 +173,17 @@ impl SessionView {
             let _ = note_finalized(&self.folder, &full, &incumbent.commit);
         }
         let unmeasured = (!lacks.is_empty()).then_some(last.id);
-        Ok(Finalized { branch, start, commits, unmeasured, follows })
+        Ok(Finalized { branch, start, commits, unmeasured, follows, has_hidden })
     }
 
     /// Notes on each commit of a finalized branch what the hidden split says of its changes; on the only one of a squashed branch, on
-    /// all.
+    /// all. Returns whether there was anything to note.
     fn note_hidden_values(
         &self,
         kept: &[&Record],
         commits: &[(CommitId, String)],
         clock: Clock,
-    ) -> Result<(), SessionError> {
+    ) -> Result<bool, SessionError> {
         let hidden = HiddenFile::new(&self.folder.state()).read()?;
         let notes = Notes::new(&self.repo.refs, NOTES);
         for record in kept {
@@ -195,7 +197,7 @@ impl SessionView {
                 notes.add(commit, &Note::line(clock.now(), &self.tag, record.id, "ar", &text))?;
             }
         }
-        Ok(())
+        Ok(!hidden.verdicts().is_empty())
     }
 
     /// The error for an experiment that was not kept, with what follows from that.

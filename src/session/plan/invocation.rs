@@ -567,9 +567,8 @@ impl Plan {
 
     /// Finds what `--hide` names. Refuses a hidden split that could not decide or would not be hidden.
     fn hide(&mut self) -> Result<(), SessionError> {
-        let Contract { holdout, hide, holdout_unsealed, agent, verify_for, recheck, .. } = &self.contract;
-        let is_plain = holdout.is_none() && hide.is_empty() && !self.contract.holdout_report;
-        if self.drive == Drive::Ending || is_plain && self.contract.holdout_metric.is_none() {
+        let Contract { holdout, holdout_unsealed, agent, verify_for, recheck, .. } = &self.contract;
+        if self.drive == Drive::Ending {
             return Ok(());
         }
         let refused = |text: &str, hint: &str| Err(refuse(Usage, text).hint(hint).into());
@@ -583,13 +582,14 @@ impl Plan {
                 "leave them out: a hidden split allows no such run",
             );
         }
-        if !self.walls.hold() && !holdout_unsealed {
+        let is_sealed = self.contract.hides() && !holdout_unsealed;
+        if !self.walls.hold() && is_sealed {
             return refused(
                 "without walls, agents can read what --hide names and all hidden values",
                 "install bubblewrap and leave out `--sandbox off`, or accept that with --holdout-unsealed",
             );
         }
-        if agent.is_none() && !holdout_unsealed {
+        if agent.is_none() && is_sealed {
             return refused(
                 "an agent that drives by itself is behind no wall, and can read what --hide names and all hidden values",
                 "name an agent for `ar` to call, as in --agent claude, or accept that with --holdout-unsealed",

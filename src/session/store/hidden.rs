@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 
 use globset::GlobMatcher;
@@ -41,11 +41,11 @@ pub(crate) fn hidden_places(repo: &Repo, contract: &Contract) -> Result<HiddenPl
         let matcher =
             matcher.map_err(|error| refuse(Usage, format!("--hide '{pattern}': {error}")).hint("mend the glob"))?;
         let plain: Vec<PathBuf> = roots.iter().map(|root| root.join(pattern)).collect();
-        let below = |path: &Path| {
+        let is_below = |path: &Path| {
             let inside = plain.iter().filter_map(|plain| roots.iter().find_map(|root| plain.strip_prefix(root).ok()));
             inside.into_iter().any(|place| path.starts_with(place))
         };
-        let is_meant = |path: &Path| matcher.is_match(path) || below(path);
+        let is_meant = |path: &Path| matcher.is_match(path) || is_below(path);
         if let Some(known) = tracked.iter().find(|path| is_meant(path)) {
             let what = known.display();
             return Err(refuse(
@@ -65,7 +65,11 @@ pub(crate) fn hidden_places(repo: &Repo, contract: &Contract) -> Result<HiddenPl
                 .hint("name a file or folder that is there, relative to the root of the repository or absolute")
                 .into());
         }
-        for path in found.iter().map(|path| real(path)) {
+        let found: Vec<PathBuf> = found.iter().map(|path| real(path)).collect();
+        // Links out of a hidden folder lead to hidden files.
+        let linked =
+            found.iter().filter(|path| path.is_dir()).flat_map(|path| links_below(path)).map(|path| real(&path));
+        for path in linked.collect::<BTreeSet<PathBuf>>().into_iter().chain(found) {
             if path.is_dir() { places.folders.push(path) } else { places.files.push(path) }
         }
     }
@@ -78,16 +82,26 @@ fn matching(root: &Path, matcher: &GlobMatcher) -> Vec<PathBuf> {
     plain_files(root).into_iter().filter(is_meant).collect()
 }
 
-/// The readable files below a folder, in order of their paths, without those of git and of `ar`. Nothing is changed there, and no link
-/// is followed.
+/// The readable files below a folder, in order of their paths.
 fn plain_files(folder: &Path) -> Vec<PathBuf> {
+    below(folder, FileType::is_file)
+}
+
+/// The links below a folder that lead anywhere.
+fn links_below(folder: &Path) -> Vec<PathBuf> {
+    below(folder, FileType::is_symlink).into_iter().filter(|link| link.exists()).collect()
+}
+
+/// The entries of a kind below a folder, in order of their paths, without those of git and of `ar`. Nothing is changed there, and no
+/// link is followed.
+fn below(folder: &Path, is_meant: fn(&FileType) -> bool) -> Vec<PathBuf> {
     let (mut files, mut left) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = left.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let is_own = [".git", SESSIONS_FOLDER].iter().any(|own| entry.file_name() == *own);
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() && !is_own => left.push(entry.path()),
-                Ok(kind) if kind.is_file() => files.push(entry.path()),
+                Ok(kind) if is_meant(&kind) => files.push(entry.path()),
                 _ => {}
             }
         }
@@ -111,20 +125,30 @@ fn split_of(contract: &Contract, places: &HiddenPlaces) -> String {
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What agents could read of fresh runs: the values that they must not learn, and the logs and working trees of others, which have them,
-/// too. A job sees its own.
+/// What agents could read of fresh runs, in this session and in others with a hidden split: the values that they must not learn, the logs
+/// and working trees of others, which have them, too, and copies of hidden files. A job sees its own.
 pub(crate) fn sealed_places(repo: &Repo, folder: &SessionFolder, contract: &Contract) -> HiddenPlaces {
-    let file = HiddenFile::new(&folder.state());
-    let is_sealed = contract.holdout.is_some();
-    let of_runs = [folder.runs(), folder.trees(), folder.logs()].into_iter().filter(|_| is_sealed);
-    // Copies of hidden files, too.
-    let copies = [folder.carried(), copies_of_protected(repo, folder)].into_iter();
-    let copies = copies.filter(|_| is_sealed || !contract.hide.is_empty());
-    HiddenPlaces {
-        files: if is_sealed { vec![file.path().to_owned()] } else { Vec::new() },
-        folders: of_runs.chain(copies).collect(),
-        empty: file.empty().to_owned(),
+    let mut places =
+        HiddenPlaces { empty: HiddenFile::new(&folder.state()).empty().to_owned(), ..HiddenPlaces::default() };
+    let root = repo.main_worktree();
+    let others = session_tags(repo).unwrap_or_default().into_iter().filter(|tag| tag != folder.tag());
+    let others: Vec<SessionFolder> = others.map(|tag| SessionFolder::new(root, &tag)).collect();
+    for folder in [folder].into_iter().chain(&others) {
+        let file = HiddenFile::new(&folder.state());
+        let is_own = folder.tag() == &contract.tag;
+        let (hides, has_split) = match is_own {
+            true => (contract.hides(), contract.holdout.is_some()),
+            false => (file.path().is_file(), file.path().is_file()),
+        };
+        if hides {
+            places.folders.extend([folder.carried(), copies_of_protected(repo, folder)]);
+        }
+        if has_split {
+            places.folders.extend([folder.runs(), folder.trees(), folder.logs()]);
+            places.files.push(file.path().to_owned());
+        }
     }
+    places
 }
 
 impl Store {

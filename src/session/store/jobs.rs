@@ -190,9 +190,12 @@ impl Walls {
         contract: &Contract,
     ) -> Result<(Walls, HiddenPlaces), SessionError> {
         let sealed = sealed_places(repo, folder, contract);
-        let hidden = HiddenPlaces { empty: sealed.empty.clone(), ..hidden_places(repo, contract)? };
+        let hidden = HiddenPlaces { empty: real(&sealed.empty), ..hidden_places(repo, contract)? };
         if let Some((places, _)) = &mut self.0 {
             (places.hidden, places.sealed) = (hidden.clone(), sealed);
+            // Those in the repository are protected.
+            let named = contract.holdout.iter().flat_map(|line| files_named(line));
+            places.linked.extend(named.filter(|path| path.is_absolute() && path.is_file()).map(|path| real(&path)));
         }
         Ok((self, hidden))
     }
@@ -204,14 +207,14 @@ impl Walls {
             if !places.sealed.folders.is_empty() {
                 job.emptied.extend(further_runs(folder).map(|further| real(&further)));
             }
-            // Only what is there can be covered.
-            let there = |hidden: &HiddenPlaces| HiddenPlaces {
-                folders: hidden.folders.iter().filter(|path| path.is_dir()).map(|path| real(path)).collect(),
-                files: hidden.files.iter().filter(|path| path.exists()).map(|path| real(path)).collect(),
-                empty: real(&hidden.empty),
+            // Of `ar`'s own, only what is there can be covered.
+            let HiddenPlaces { folders, files, empty } = &places.sealed;
+            let sealed = HiddenPlaces {
+                folders: folders.iter().filter(|path| path.is_dir()).map(|path| real(path)).collect(),
+                files: files.iter().filter(|path| path.exists()).map(|path| real(path)).collect(),
+                empty: real(empty),
             };
-            let (hidden, sealed) = (there(&places.hidden), there(&places.sealed));
-            wall(&Places { hidden, sealed, ..places.clone() }, &job, role)
+            wall(&Places { sealed, ..places.clone() }, &job, role)
         })
     }
 

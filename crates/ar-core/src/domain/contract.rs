@@ -59,6 +59,11 @@ impl Contract {
         self.deciding_composite().zip(self.artifact_form)
     }
 
+    /// Returns whether anything is hidden from its jobs.
+    pub fn hides(&self) -> bool {
+        self.holdout.is_some() || !self.hide.is_empty()
+    }
+
     /// Returns whether fresh runs decide by the values of the hidden split.
     pub fn decides_on_hidden(&self) -> bool {
         self.holdout.is_some() && !self.holdout_report

@@ -171,7 +171,6 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
     let HiddenPlaces { folders, files, empty } = &places.sealed;
     folders.iter().for_each(|path| mounts.add(path, Access::Empty));
     files.iter().for_each(|path| mounts.show(path, empty, Access::ReadOnly));
-    job.emptied.iter().for_each(|path| mounts.add(path, Access::Empty));
     let held = [&places.root, &places.git, &places.sessions].into_iter().chain(&places.linked).chain(&places.state);
     held.chain(job.links.iter().map(|(path, _)| path)).for_each(|path| mounts.hold_above(path));
     let is_evaluator = matches!(role, WalledRole::Evaluator(_));
@@ -183,6 +182,8 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
     for name in &job.own {
         mounts.add(&job.folder.join(name), Access::ReadOnly);
     }
+    // Its own further runs are among its own names.
+    job.emptied.iter().for_each(|path| mounts.add(path, Access::Empty));
     if !is_evaluator {
         mounts.protect(&job.tree, &job.protected);
     }
@@ -199,6 +200,8 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
             mounts.add(&job.git, Access::ReadOnly);
         }
     }
+    // Under another name, a folder above them would show them.
+    places.hidden.folders.iter().chain(&places.hidden.files).for_each(|path| mounts.hold_above(path));
     if !is_evaluator {
         mounts.hide(&places.hidden);
     }
@@ -424,7 +427,8 @@ mod tests {
         let places = Places { hidden: named, sealed, ..places() };
         let emptied = vec!["/r/.autoresearch/t/runs/00001/confirm-1".into()];
         let links = vec![("/hidden/x".into(), false)];
-        let job = JobPlaces { emptied, links, ..job("/r") };
+        let own = vec!["lock".into(), "run.log".into(), "confirm-1".into()];
+        let job = JobPlaces { emptied, links, own, ..job("/r") };
         let seen = |role: &WalledRole, path: &str| {
             let wall = wall(&places, &job, role);
             let above = |mount: &&Mount| Path::new(path).starts_with(&mount.path);
@@ -434,6 +438,8 @@ mod tests {
         let evaluator = WalledRole::Evaluator("/r/.autoresearch/t/runs/00001/confirm-2".into());
         for role in [&WalledRole::Run, &WalledRole::Reviewer, &evaluator] {
             let is_evaluator = *role == evaluator;
+            let held = wall(&places, &job, role).mounts;
+            assert!(held.iter().any(|mount| mount.path == Path::new("/data")), "{role:?}: /data can be renamed");
             assert_eq!(["/data/test.csv", "/hidden/x"].map(|path| seen(role, path)), [is_evaluator; 2], "{role:?}");
             for (path, is_seen) in
                 [("00001/run.log", true), ("00001/confirm-1/run.log", false), ("00002/run.log", false)]

@@ -107,8 +107,13 @@ impl FileTerms {
     pub fn of(contract: &Contract) -> Result<FileTerms, GlobError> {
         let locks: Vec<String> = LOCK_FILES.iter().map(|name| format!("**/{name}")).collect();
         let by_command = files_named(&contract.command);
-        let mut named: Vec<_> =
-            contract.guards.iter().chain(&contract.reviewer).flat_map(|line| files_named(line)).collect();
+        let mut named: Vec<_> = contract
+            .guards
+            .iter()
+            .chain(&contract.reviewer)
+            .chain(&contract.holdout)
+            .flat_map(|line| files_named(line))
+            .collect();
         if contract.scope.is_empty() {
             // Then the file in the command is the one to edit: `uv run train.py`.
             named.retain(|path| !by_command.contains(path));
