@@ -35,6 +35,9 @@ const DELETIONS: u32 = 20;
 /// The longest wait for a shim to restore the files of its job; it checks them every second.
 const FILES_BACK: Duration = Duration::from_secs(10);
 
+/// The time after which an engine knows that a job has ended.
+const JUST_ENDED: Duration = Duration::from_secs(3);
+
 /// Poll interval while a shim is ending or restoring files.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -217,8 +220,8 @@ impl Executor {
         })
     }
 
-    /// Cancels the jobs of experiments within `parent` that are over but wait in the queue of their engine, as after a crash of Slurm's
-    /// controller, which forgets what it did last.
+    /// Cancels the jobs of experiments within `parent` that are over but still open to their engine, as after a crash of Slurm's
+    /// controller, which forgets what it did last. One that has just ended gets a moment.
     pub async fn cancel_put_back(&self, parent: &Path) {
         let Executor::Cluster(queue) = self else { return };
         if queue.away().is_some() {
@@ -231,9 +234,18 @@ impl Executor {
         let jobs =
             folders_of_runs(parent).flat_map(|folder| job_names(&folder).map(move |name| (folder.clone(), name)));
         let over: Vec<String> = jobs.filter_map(|(folder, name)| is_over(&folder, &name)).collect();
-        let queue = Arc::clone(queue);
-        // At worst, a shim starts and finds that its job is over.
-        let _ = spawn_blocking(move || queue.cancel_waiting(&over)).await;
+        let (queue, mut open) = (Arc::clone(queue), Vec::new());
+        for look in 0..2 {
+            if look > 0 && open.is_empty() {
+                return;
+            }
+            if look > 0 {
+                sleep(crash::wait(JUST_ENDED)).await;
+            }
+            let (queue, over, before) = (Arc::clone(&queue), over.clone(), open);
+            // At worst, a shim starts and finds that its job is over.
+            open = spawn_blocking(move || queue.cancel_open(&over, &before)).await.unwrap_or_default();
+        }
     }
 
     /// What is to be said once about the engine: that it does not answer, or that it does again.

@@ -14,7 +14,7 @@ use super::commands::NamedJob;
 use super::{NoAnswer, Submission, Ticket, commands, is_in_path, slurm};
 use crate::crash;
 use crate::domain::{Cluster, Engine, duration_text};
-use crate::rules::{EngineWord, JobState, next_pause};
+use crate::rules::{EngineWord, next_pause};
 use crate::state::{read_json, write_json};
 
 /// The shortest time between two questions, also when something has happened.
@@ -259,12 +259,16 @@ impl Queue {
         self.state().away.as_ref().map(|(since, why)| (since.elapsed(), why.clone()))
     }
 
-    /// Cancels those of these jobs that wait in the queue. They are over: a controller that crashed may have put them back.
-    pub(in super::super) fn cancel_waiting(&self, over: &[String]) {
+    /// Cancels those of these jobs, which are over, that the engine calls open and did `before`. Gives all that it calls open: a controller
+    /// that crashed may have put them back, or never have heard of their end.
+    pub(in super::super) fn cancel_open(&self, over: &[String], before: &[String]) -> Vec<String> {
         // Without an answer they begin again, and their shims find that they are over.
         let told = states(&self.cluster.engine, &[], Timestamp::now()).unwrap_or_default();
-        let waits = |told: &&JobReport| told.word.state == JobState::Pending && over.contains(&told.token);
-        told.iter().filter(waits).for_each(|told| cancel_second(&self.cluster.engine, told));
+        let is_open = |told: &&JobReport| told.word.state.is_open() && over.contains(&told.token);
+        let open: Vec<&JobReport> = told.iter().filter(is_open).collect();
+        let stays = |told: &&&JobReport| before.contains(&told.token);
+        open.iter().filter(stays).for_each(|told| cancel_second(&self.cluster.engine, told));
+        open.iter().map(|told| told.token.clone()).collect()
     }
 
     /// Does what is due: submits, cancels and asks, each in a thread of its own, so that nothing waits for an engine and what was begun
