@@ -265,6 +265,11 @@ fn an_evaluator_that_fails_keeps_nothing_and_tells_agents_nothing() {
     assert!(!failed.to_string().contains("boom") && !log.contains("boom"), "{log}");
     let shown = ar(&repo, ["show", "2", "--tag", "t"]).ok().stdout;
     assert!(shown.contains("the hidden evaluator gave no number: "), "{shown}");
+    // Where it never decides, the change is kept.
+    let Some(repo) = split() else { return };
+    let agent = AGENT.replace("1) ", &format!("1) touch {}/fails; ", repo.outside().display()));
+    ar_in_time(&repo, args(&repo, &agent, &[&confirmed[..], &["--holdout-report"]].concat())).ok();
+    assert_eq!(outcomes(&repo)[1], "keep");
 }
 
 #[test]
@@ -353,10 +358,16 @@ fn a_hidden_folder_cannot_be_renamed_away_and_the_evaluator_is_the_users() {
     let outer = format!("sh {outside}/evaluate.sh");
     let terms = ["1", "--decide", "confirmed", "--hide", "data/holdout", "--tag", "u", "--holdout", &outer];
     let words = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--max-experiments"];
-    let third = agent.replace("case $AR_EXPERIMENT in", "case 3 in");
+    let other = "cat .autoresearch/t/state/hidden.jsonl";
+    let third = format!("{other} > {outside}/seen.other; {}", agent.replace("case $AR_EXPERIMENT in", "case 3 in"));
     repo.git(["checkout", "--quiet", "main"]);
     ar_in_time(&repo, words.iter().chain(&terms).chain(&["--agent", &third])).ok();
     assert_eq!(fs::read_to_string(repo.file("../evaluate.sh")).unwrap(), before, "it is read-only for jobs");
+    assert_eq!(
+        fs::read_to_string(repo.file("../seen.other")).unwrap(),
+        "",
+        "another session's values are hidden as well"
+    );
 }
 
 #[test]
