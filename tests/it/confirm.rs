@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::artifacts::left;
-use crate::kill::soak;
+use crate::kill::in_turn;
 use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// A repository whose command prints the number in `value`, with noise by seed; `luck` makes it better for seed 1 alone. Each run
@@ -322,17 +322,6 @@ const POINTS: [&str; 15] = [
     "running.over",
 ];
 
-/// Each point with each of these times; in a suite that is called often, with one of them in turn.
-#[cfg(debug_assertions)]
-fn starts(times: &[u32]) -> Vec<(&'static str, u32)> {
-    let at = |(index, point)| {
-        let time = times[index % times.len()];
-        let times = if soak().is_some() { times.to_vec() } else { vec![time] };
-        times.into_iter().map(move |time| (point, time))
-    };
-    POINTS.into_iter().enumerate().flat_map(at).collect()
-}
-
 #[cfg(debug_assertions)]
 fn is_killed_and_resumed(point: &str, time: u32, more: &[&str], whole: &(Vec<Value>, String), all: &[String]) {
     let repo = noisy();
@@ -362,25 +351,14 @@ fn is_killed_and_resumed(point: &str, time: u32, more: &[&str], whole: &(Vec<Val
 
 #[cfg(debug_assertions)]
 #[test]
-fn killed_at_any_point_in_place_no_run_is_counted_twice() {
+fn killed_at_any_point_no_run_is_counted_twice_and_no_seed_used_twice() {
     let whole = noisy();
     night(&whole, &[]).ok();
     let (outcome, made) = (outcome(&whole), made(&whole));
-    crate::crash::in_parallel(&starts(&[1, 2, 3, 5]), |(point, time)| {
-        is_killed_and_resumed(point, *time, &[], &outcome, &made)
-    });
-}
-
-#[cfg(debug_assertions)]
-#[test]
-fn killed_at_any_point_on_slots_no_seed_is_used_twice() {
-    let none = (Vec::new(), String::new());
-    let mut starts = starts(&[1, 3]);
-    // Sessions on slots are killed at those of artifacts in the tests of these.
-    let is_of_artifacts = |point: &str| point.starts_with("artifacts.") && point != "artifacts.worse_removed";
-    starts.retain(|(point, _)| soak().is_some() || !is_of_artifacts(point));
-    crate::crash::in_parallel(&starts, |(point, time)| {
-        is_killed_and_resumed(point, *time, &["--slots", "2"], &none, &[])
+    let (place, slots) = (&[][..], &["--slots", "2"][..]);
+    let variants = [(1, slots), (2, place), (3, slots), (1, place), (3, place), (5, place)];
+    crate::crash::in_parallel(&in_turn(&POINTS, &variants), |(point, (time, layout))| {
+        is_killed_and_resumed(point, *time, layout, &outcome, &made)
     });
 }
 

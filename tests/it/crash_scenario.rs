@@ -317,12 +317,16 @@ impl Session {
         args.into_iter().map(str::to_owned).collect()
     }
 
+    /// The points that the last step passed, in their order.
+    pub(crate) fn passed(&self) -> Vec<&'static str> {
+        let text = fs::read_to_string(self.repo.outside().join("trace")).unwrap_or_default();
+        let point = |line| *POINTS.iter().find(|point| **point == line).unwrap_or_else(|| panic!("{line} is not listed"));
+        text.lines().map(point).collect()
+    }
+
     fn trace(&self) -> Trace {
         let mut trace = Trace::new();
-        for line in fs::read_to_string(self.repo.outside().join("trace")).unwrap_or_default().lines() {
-            let point = POINTS.iter().find(|point| **point == line).unwrap_or_else(|| panic!("{line} is not listed"));
-            *trace.entry(point).or_default() += 1;
-        }
+        self.passed().into_iter().for_each(|point| *trace.entry(point).or_default() += 1);
         trace
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::confirm::{made, runs, shown};
-use crate::kill::{run_and_kill, soak};
+use crate::kill::{in_turn, run_and_kill, soak};
 use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time};
 
 /// A repository whose command prints the number in `value`, and leaves the one in `truth`, which the hidden evaluator reads together with
@@ -438,15 +438,12 @@ fn killed_at_any_point_no_hidden_run_is_lost_or_doubled() {
         runs.sort();
         runs
     };
-    let starts: Vec<(&str, &[&str], u32)> = POINTS
-        .into_iter()
-        .flat_map(|point| [(point, &[][..], 3), (point, &["--slots", "2", "--calls", "1", "--ahead", "0"], 3)])
-        .collect();
-    crate::crash::in_parallel(&starts, |(point, layout, time)| {
+    let layouts = [&[][..], &["--slots", "2", "--calls", "1", "--ahead", "0"]];
+    crate::crash::in_parallel(&in_turn(&POINTS, &layouts), |(point, layout)| {
         let Some(repo) = split() else { return };
         let more = [&["--decide", "confirmed", "--max-experiments", "4"], *layout].concat();
         let mut command = ar_command(&repo, &repo.path(), args(&repo, AGENT, &more));
-        let time = if *point == "confirming.entered" { 1 } else { *time };
+        let time = if *point == "confirming.entered" { 1 } else { 3 };
         command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", format!("{point}:{time}"));
         let killed = Called::from(command.output().unwrap());
         assert_eq!(killed.code, None, "{point} {layout:?} killed nobody: {killed:#?}");

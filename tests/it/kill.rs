@@ -24,6 +24,16 @@ pub(crate) fn soak() -> Option<u64> {
     std::env::var("AR_SOAK").ok().and_then(|text| text.parse().ok())
 }
 
+/// Each thing with each of these variants; in a suite that is called often, with one of them in turn.
+pub(crate) fn in_turn<T: Copy, V: Copy>(things: &[T], variants: &[V]) -> Vec<(T, V)> {
+    let with = |(index, thing): (usize, &T)| {
+        let all = variants.iter().enumerate();
+        let chosen = all.filter(|(place, _)| soak().is_some() || index % variants.len() == *place);
+        chosen.map(|(_, variant)| (*thing, *variant)).collect::<Vec<_>>()
+    };
+    things.iter().enumerate().flat_map(with).collect()
+}
+
 #[test]
 fn random_kills_change_nothing_about_a_session() {
     let whole = training_repo();

@@ -124,9 +124,8 @@ const POINTS: [&str; 10] = [
 fn killed_at_any_point_a_second_look_is_made_once() {
     let whole = noisy();
     night(&whole, UNLUCKY, &["--max-experiments", "4"]).ok();
-    let starts: Vec<(&str, &[&str])> =
-        POINTS.into_iter().flat_map(|point| [(point, &[][..]), (point, &["--slots", "2"])]).collect();
-    crate::crash::in_parallel(&starts, |(point, layout)| {
+    let layouts = [&[][..], &["--slots", "2"]];
+    crate::crash::in_parallel(&crate::kill::in_turn(&POINTS, &layouts), |(point, layout)| {
         let repo = noisy();
         let agent = in_repo(&repo, UNLUCKY);
         let all = args(&agent, &["--max-experiments", "4"]);

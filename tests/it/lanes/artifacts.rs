@@ -6,7 +6,7 @@ use super::landscape::{check, first_call, landscape};
 use crate::artifacts::{check_artifacts, left};
 use crate::crash::in_parallel;
 use crate::crash_points::POINTS;
-use crate::kill::{run_and_kill, soak};
+use crate::kill::{in_turn, run_and_kill, soak};
 use crate::support::{Called, SmallDisk, TestRepo, ar, ar_command, ar_in_time};
 
 const EXPERIMENTS: &str = "8";
@@ -78,8 +78,7 @@ fn kills_of_three_slots_leave_exactly_the_artifacts_of_the_keeps() {
     }
     let points: Vec<_> =
         POINTS.iter().filter(|point| point.starts_with("artifacts.") && !point.contains("drop")).collect();
-    let points: Vec<_> = points.iter().flat_map(|point| [1, 3].map(|time| (point, time))).collect();
-    in_parallel(&points, |(point, time)| {
+    in_parallel(&in_turn(&points, &[1, 3]), |(point, time)| {
         let kill = |repo: &TestRepo, time: usize| {
             fs::write(repo.outside().join("trace"), "").unwrap();
             let mut command = ar_command(repo, &repo.path(), call(repo));

@@ -22,7 +22,7 @@ fn a_reviewer_that_gives_no_verdict_holds_nobody_up() {
     for (script, flags, why) in [
         ("sleep 600", &["--agent-timeout", "1s", "--grace", "1s"][..], "it gave no verdict (ended by ar after 1."),
         (
-            "yes \"$(printf %04000d 0)\"",
+            "yes \"$(printf %04000d 0)\" | head -c 40M; sleep 600",
             &["--agent-timeout", "1s", "--grace", "1s"],
             "it gave no verdict (ended by ar after 1.",
         ),
