@@ -76,8 +76,7 @@ pub(super) fn before_aggregate(left: &str) -> Option<&str> {
 /// The length of what follows a name and says that its number is of all parts: ` (mean of 5)`, ` over 3 seeds`, `/mean`. Then the
 /// extent that it gives.
 pub(super) fn aggregate_behind(right: &[u8]) -> Option<(usize, Extent)> {
-    let text = std::str::from_utf8(right)
-        .unwrap_or_else(|error| std::str::from_utf8(&right[..error.valid_up_to()]).unwrap_or_default());
+    let text = valid_text(right);
     if let Some(behind) = text.strip_prefix('/') {
         let word = first_word(behind);
         let is_longer = behind[word.len()..].starts_with(['_', '/', '.']);
@@ -91,6 +90,36 @@ pub(super) fn aggregate_behind(right: &[u8]) -> Option<(usize, Extent)> {
         Some(inner) => all_parts(inner).and_then(|_| Some(before + inner.find([')', ']'])? + 2))?,
     };
     Some((length, Extent::Whole))
+}
+
+/// The length of what follows a name and says after which step, or over how many samples, its number is: ` (step 100)`,
+/// ` after 3 epochs`, `[n=64]`. Then the extent that it gives. A `:` or `=` follows.
+pub(super) fn step_behind(right: &[u8]) -> Option<(usize, Extent)> {
+    let text = valid_text(right);
+    let phrase = text.trim_start_matches([' ', '\t']);
+    let (before, bracket) = (text.len() - phrase.len(), phrase.strip_prefix(['(', '[']));
+    let inner = match bracket {
+        Some(inner) => &inner[..inner.find([')', ']'])?],
+        None => &phrase[..phrase.find([':', '=']).filter(|_| before > 0)?],
+    };
+    let length = before + inner.len() + if bracket.is_some() { 2 } else { 0 };
+    let words = || inner.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let singular = |word: &str| word.strip_suffix('s').unwrap_or(word).to_owned();
+    let counts = |word: &str| contains(PROGRESS, &singular(word));
+    let is_sample = |word: &str| bracket.is_some() && contains(&["n", "sample", "example"], &singular(word));
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_step = words().any(counts);
+    let is_known = |word| is_number(word) || counts(word) || is_sample(word) || ["at", "after"].contains(&word);
+    let is_said = words().any(is_number) && (is_step || words().any(is_sample)) && words().all(is_known);
+    let is_tied = text[length..].trim_start().starts_with([':', '=']);
+    let extent = if is_step { Extent::SoFar } else { Extent::Whole };
+    (is_said && is_tied).then_some((length, extent))
+}
+
+/// The text at the start of some bytes.
+fn valid_text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes)
+        .unwrap_or_else(|error| std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default())
 }
 
 /// The length of the words at the start of `text` that name all parts: `mean`, `averaged over 3 seeds`.

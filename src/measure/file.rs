@@ -9,7 +9,10 @@ use super::{MetricMention, whole};
 use crate::domain::{Unit, few};
 
 /// Fields that hold the name of a number whose value is in a field of its own.
-pub(super) const NAME_FIELDS: [&str; 3] = ["metric", "name", "key"];
+pub(super) const NAME_FIELDS: [&str; 5] = ["metric", "name", "key", "tag", "metric_name"];
+
+/// Fields that hold such a value.
+pub(super) const VALUE_FIELDS: [&str; 2] = ["value", "metric_value"];
 
 /// The deepest object to search for a name.
 const DEEPEST: usize = 8;
@@ -84,11 +87,11 @@ fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<MetricMention, 
         let what = format!("needs a JSON pointer, which is empty or starts with `/`: `{pointer}` is none");
         return Err(MetricFileError::NoPlace(what));
     }
-    // The object whose field `value` the number is.
+    // The object whose value the number is.
     let mut holder = None;
     for part in pointer.split('/').skip(1) {
         let key = part.replace("~1", "/").replace("~0", "~");
-        holder = (key == "value").then_some(value);
+        holder = VALUE_FIELDS.contains(&key.as_str()).then_some(value);
         value = member(value, &key).ok_or_else(|| {
             let last = pointer.rsplit('/').next().unwrap_or_default();
             let elsewhere = serde_json::from_slice(json).ok().and_then(|all| pointer_to(&all, last, DEEPEST));
@@ -101,7 +104,8 @@ fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<MetricMention, 
             member(value, field).is_some_and(|it| serde_json::from_str::<String>(it.get()).is_ok_and(|it| it == name))
         });
         holder = named.map(|_| value);
-        value = member(value, named.map_or(name, |_| "value")).unwrap_or(value);
+        let of_name = || VALUE_FIELDS.iter().find_map(|field| member(value, field));
+        value = named.map_or_else(|| member(value, name), |_| of_name()).unwrap_or(value);
     }
     let read = |value: &RawValue| serde_json::from_str::<String>(value.get()).ok();
     let unit = holder.and_then(|holder| member(holder, "unit")).and_then(read);

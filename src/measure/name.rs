@@ -6,8 +6,10 @@
 //! a name of several parts counts only when nothing stands around `:` or `=`, as in a structured log: `eval done val_bpb=1.2`.
 //! Words for all parts are no other name: `Mean val_bpb: 1.2`. A name that is a unit has its number before it: `99 ns/op`.
 
-use super::extent::{Extent, Extents, aggregate_behind, before_aggregate, is_progress};
-use super::{NAME_FIELDS, Value, is_elsewhere, is_of_another_run, next_char, value_at, whole, word_before};
+use super::extent::{Extent, Extents, aggregate_behind, before_aggregate, is_progress, step_behind};
+use super::{
+    NAME_FIELDS, VALUE_FIELDS, Value, is_elsewhere, is_of_another_run, next_char, value_at, whole, word_before,
+};
 use crate::domain::{SCALES, Unit, WordList, word_list};
 
 /// Number of bytes to check before a name.
@@ -63,6 +65,8 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     let right = &right[behind.as_ref().map_or(0, |(length, _)| *length)..];
     let (in_brackets, unit) = unit_behind(right).unzip();
     let right = &right[in_brackets.unwrap_or_default()..];
+    let step = step_behind(right);
+    let right = &right[step.as_ref().map_or(0, |(length, _)| *length)..];
     let found = form(right).filter(|(form, _)| *form != NumberForm::Juxtaposed || !is_unit);
     let valued = found.and_then(|(form, at)| Some((form, &right[at..], value_at(&right[at..])?)));
     let Some((form, text, (value, length))) = valued else {
@@ -80,7 +84,7 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
         None => stands(&left) || before.is_some_and(is_final),
         Some(_) => is_final(before.unwrap_or(&left)),
     };
-    let named = behind.map(|(_, extent)| extent).or(before.map(|_| Extent::Whole));
+    let named = behind.or(step).map(|(_, extent)| extent).or(before.map(|_| Extent::Whole));
     let value = value.with_unit(unit);
     let numbers = if form == NumberForm::Juxtaposed { bare_numbers(text) } else { Vec::new() };
     counts.then(|| match numbers.len() {
@@ -100,34 +104,48 @@ fn unit_behind(right: &[u8]) -> Option<(usize, Unit)> {
     Some((start + length + 2, unit))
 }
 
-/// The number of a JSON object that has the name in one field and the number in another: `{"metric": "loss", "value": 1}`.
+/// The number that has its name in one field and its value in another: `{"metric": "loss", "value": 1}`, `metric=loss value=1`.
 fn value_of_fields(left: &str, right: &[u8], cut: bool) -> Option<Value> {
-    let quote = left.chars().next_back().filter(|c| matches!(c, '"' | '\'') && right.first() == Some(&(*c as u8)))?;
-    let key = left[..left.len() - 1].trim_end().strip_suffix(':')?.trim_end().strip_suffix(quote)?;
-    if !NAME_FIELDS.contains(&word_before(key)) {
+    let quote = left.chars().next_back().filter(|c| matches!(c, '"' | '\''));
+    let ends = |c| quote.map_or_else(|| is_blank(c) || matches!(c, ',' | ';' | '|'), |quote| c == quote);
+    let key = left.strip_suffix(|c| Some(c) == quote).unwrap_or(left).trim_end().strip_suffix([':', '='])?.trim_end();
+    let quoted = quote.filter(|quote| key.ends_with(*quote));
+    let key = word_before(key.strip_suffix(|c| Some(c) == quoted).unwrap_or(key));
+    if !NAME_FIELDS.contains(&key) || !next_char(right).is_some_and(ends) {
         return None;
     }
-    // The first bracket that closes or opens what the other side began.
-    let leaves = |inner: char, outer: char| {
-        let mut depth = 0;
-        move |c| {
-            depth += i32::from(c == inner) - i32::from(c == outer);
-            depth < 0
-        }
-    };
     let right = String::from_utf8_lossy(right);
-    let start = left.rfind(leaves('}', '{')).unwrap_or(0);
-    let end = right.find(leaves('{', '}')).unwrap_or(right.len());
-    let parts = [&right[..end], &left[start..]];
-    let field = |name: &str| {
-        let field = format!("{quote}{name}{quote}");
-        parts.into_iter().find_map(|part| {
-            Some(part[part.find(&field)? + field.len()..].trim_start().strip_prefix(':')?.trim_start())
-        })
+    let mark = quoted.map(String::from).unwrap_or_default();
+    let behind = |part: &'_ str, name: &str| -> Option<(usize, usize)> {
+        let field = format!("{mark}{name}{mark}");
+        let mut found = part.match_indices(&field).map(|(at, _)| (at, at + field.len()));
+        let is_apart = |at: usize| !mark.is_empty() || word_before(&part[..at]).is_empty();
+        found.find(|(at, end)| is_apart(*at) && part[*end..].trim_start().starts_with([':', '=']))
     };
-    let text = field("value")?;
+    let parts = match quoted {
+        // The first bracket that closes or opens what the other side began.
+        Some(_) => {
+            let leaves = |inner: char, outer: char| {
+                let mut depth = 0;
+                move |c| {
+                    depth += i32::from(c == inner) - i32::from(c == outer);
+                    depth < 0
+                }
+            };
+            let start = left.rfind(leaves('}', '{')).unwrap_or(0);
+            [&right[..right.find(leaves('{', '}')).unwrap_or(right.len())], &left[start..]]
+        }
+        None => [&right[..behind(&right, key).map_or(right.len(), |(at, _)| at)], ""],
+    };
+    let field = |name: &str| {
+        parts.into_iter().find_map(|part| Some(part[behind(part, name)?.1..].trim_start()[1..].trim_start()))
+    };
+    let text = VALUE_FIELDS.iter().find_map(|name| field(name))?;
     let (value, length) = value_at(text.as_bytes())?;
-    let unit = field("unit").and_then(|text| text.strip_prefix(quote)?.split(quote).next()).map(Unit::new);
+    let unit = field("unit").map(|text| quote.and_then(|quote| text.strip_prefix(quote)).unwrap_or(text));
+    let unit = unit
+        .and_then(|text| text.split(|c| is_blank(c) || matches!(c, '"' | '\'' | ',' | ';' | '}')).next())
+        .map(Unit::new);
     (!cut || length < text.len()).then(|| value.with_unit(unit))
 }
 
@@ -588,6 +606,12 @@ mod tests {
             r#"{"value":1.2,"name":"val_bpb"}"#,
             r#"[{"name":"loss","value":3},{"value":1.2,"name":"val_bpb"},{"name":"acc","value":4}]"#,
             "{'metric': 'val_bpb', 'meta': {'step': 3}, 'value': 1.2}",
+            r#"{"tag": "val_bpb", "step": 3, "value": 1.2}"#,
+            r#"{"metric_name": "val_bpb", "metric_value": 1.2}"#,
+            "metric=val_bpb value=1.2 step=3",
+            "level=info metric=\"val_bpb\" step=3 value=1.2",
+            "metric=loss value=3 metric=val_bpb value=1.2",
+            "name: val_bpb, value: 1.2",
         ] {
             assert_eq!(read(line, "val_bpb").as_deref(), Some("1.2"), "{line}");
         }
@@ -595,6 +619,9 @@ mod tests {
             r#"{"metric": "val_bpb"}, {"value": 1.2}"#,
             r#"{"best": "val_bpb", "value": 1.2}"#,
             r#"{"metric": "val_bpb", "value": null}"#,
+            "metric=val_bpb metric=loss value=1.2",
+            "metric=val_bpb_ema value=1.2",
+            "metric=val_bpb max_value=1.2",
         ] {
             assert_eq!(read(line, "val_bpb"), None, "{line}");
         }
@@ -612,6 +639,30 @@ mod tests {
             assert_eq!(read(line), Some((12.5, Some("ms".to_owned()))), "{line}");
         }
         assert_eq!([" (warm): 12.5", " (min): 0.2"].map(read), [None, None]);
+    }
+
+    #[test]
+    fn a_step_may_stand_between_a_name_and_its_number() {
+        for line in [
+            "val_bpb (step 100): 1.2",
+            "val_bpb at step 100: 1.2",
+            "val_bpb after 3 epochs = 1.2",
+            "val_bpb (n=64): 1.2",
+            "val_bpb[64 samples]: 1.2",
+            "val_bpb (epoch 3/5, step 100) = 1.2",
+        ] {
+            assert_eq!(read(line, "val_bpb").as_deref(), Some("1.2"), "{line}");
+        }
+        for line in [
+            "val_bpb (step 100) 1.2",
+            "val_bpb (warm): 1.2",
+            "val_bpb (step warm): 1.2",
+            "val_bpb @ 10: 1.2",
+            "val_bpb (4): 1.2",
+            "val_bpb at step 100: of 1.2",
+        ] {
+            assert_eq!(read(line, "val_bpb"), None, "{line}");
+        }
     }
 
     #[test]

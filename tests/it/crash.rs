@@ -113,7 +113,9 @@ fn pairs(mut starts: Vec<Start>) -> Vec<Vec<Start>> {
     let mut pairs: Vec<Vec<Start>> = Vec::new();
     for start in starts {
         match pairs.last_mut() {
-            Some(pair) if pair.len() == 1 && !pair[0].first.is_of_shim() && pair[0].whole.scenario == start.whole.scenario => {
+            Some(pair)
+                if pair.len() == 1 && !pair[0].first.is_of_shim() && pair[0].whole.scenario == start.whole.scenario =>
+            {
                 pair.push(start);
             }
             _ => pairs.push(vec![start]),

@@ -320,7 +320,8 @@ impl Session {
     /// The points that the last step passed, in their order.
     pub(crate) fn passed(&self) -> Vec<&'static str> {
         let text = fs::read_to_string(self.repo.outside().join("trace")).unwrap_or_default();
-        let point = |line| *POINTS.iter().find(|point| **point == line).unwrap_or_else(|| panic!("{line} is not listed"));
+        let point =
+            |line| *POINTS.iter().find(|point| **point == line).unwrap_or_else(|| panic!("{line} is not listed"));
         text.lines().map(point).collect()
     }
 
