@@ -235,6 +235,7 @@ fn verdicts_win_over_states_which_leave_the_best_to_the_value() {
         ("verdict", "accepted", "dropped"),
         ("improved", "true", "false"),
         ("action", "keep", "revert"),
+        ("outcome", "merged", "rolled back"),
     ] {
         let text = verdicts.replace("WORD", column).replace("KEEP", keep).replace("DISCARD", discard);
         assert_eq!(best(&text), (Some(2.0), [2, 1, 0]), "{column}");
@@ -243,6 +244,8 @@ fn verdicts_win_over_states_which_leave_the_best_to_the_value() {
     assert_eq!(best(states), (Some(2.0), [0, 0, 1]));
     let failed = "commit\tscore\tstatus\na\t120\tok\nb\t990\tserver_failed\nc\t130\tok\n";
     assert_eq!(best(failed), (Some(130.0), [0, 0, 1]));
+    let failure = "commit\tscore\tresult\na\t120\tsuccess\nb\t990\tfailure\nc\t130\tsuccess\n";
+    assert_eq!(best(failure), (Some(130.0), [0, 0, 1]));
     for column in ["correct", "is_correct", "valid", "passed"] {
         let text = format!("id,score,{column}\nx,0.5,true\ny,0.9,false\nz,0.7,True\n");
         assert_eq!(best(&text), (Some(0.7), [0, 0, 0]), "{column}");

@@ -308,12 +308,12 @@ const WORDS: &[(RowStatus, &[&str], &[&str])] = &[
     (
         RowStatus::Keep,
         &["keep", "kept", "improved"],
-        &["accept", "accepted", "adopt", "adopted", "better", "improve", "improvement", "promoted", "win"],
+        &["accept", "accepted", "adopt", "adopted", "better", "improve", "improvement", "merged", "promoted", "win"],
     ),
     (
         RowStatus::Discard,
         &["discard", "discarded", "reject", "rejected", "revert", "reverted"],
-        &["drop", "dropped", "regressed", "regression", "rollback", "worse"],
+        &["abandoned", "drop", "dropped", "regressed", "regression", "rollback", "rolled", "undone", "worse"],
     ),
     (RowStatus::Crash, FAILED, &["diverged", "error", "exception", "killed"]),
     (RowStatus::Baseline, &["baseline"], &[]),
@@ -321,7 +321,7 @@ const WORDS: &[(RowStatus, &[&str], &[&str])] = &[
 ];
 
 /// Words for a failure, wherever they stand in a cell.
-const FAILED: &[&str] = &["crash", "crashed", "fail", "failed", "oom", "timeout"];
+const FAILED: &[&str] = &["crash", "crashed", "fail", "failed", "failure", "oom", "timeout"];
 
 /// Words for the state of a run that came to its end.
 const FINISHED: &[&str] = &[

@@ -288,7 +288,8 @@ impl SampleRows<'_> {
         numbers.len() > 1 && numbers.windows(2).all(|pair| pair[1] - pair[0] == 1.0)
     }
 
-    /// The column of the verdicts: the first with words such as keep and discard, else the first that is named so.
+    /// The column of the verdicts: the first with words such as keep and discard, else the first that is named so, else one that
+    /// says of each row whether it failed.
     fn verdict_column(&self, header: &[String]) -> Option<usize> {
         let named = named(header, &STATUS);
         let is_of = |cell: &str, verdict| matches!(classify(cell, verdict), RowStatus::Keep | RowStatus::Discard);
@@ -299,14 +300,24 @@ impl SampleRows<'_> {
             };
             self.cells(*column).any(|cell| is_of(cell, verdict))
         };
-        let says_only = |column: &usize| {
-            let is_word = |cell: &str| {
-                cell.chars().all(char::is_alphabetic) && classify(cell, VerdictColumn::WideWord).is_verdict()
-            };
-            self.cells(*column).any(|cell| is_of(cell, VerdictColumn::WideWord)) && self.cells(*column).all(is_word)
+        let status = |cell: &str| match cell.chars().all(char::is_alphabetic) {
+            true => classify(cell, VerdictColumn::WideWord),
+            false => RowStatus::Other,
         };
-        named.iter().copied().find(says).or_else(|| (0..header.len()).find(says_only)).or(named.first().copied())
+        let says_only = |column: &usize| {
+            self.cells(*column).any(|cell| is_of(cell, VerdictColumn::WideWord))
+                && self.cells(*column).all(|cell| status(cell).is_verdict())
+        };
+        let says_failed = |column: &usize| {
+            !self.rows.is_empty()
+                && self.cells(*column).any(|cell| status(cell) == RowStatus::Crash)
+                && self.cells(*column).all(|cell| status(cell) != RowStatus::Other)
+        };
+        let first = |says: &dyn Fn(&usize) -> bool| (0..header.len()).find(says);
+        let found = named.iter().copied().find(says).or_else(|| first(&says_only)).or(named.first().copied());
+        found.or_else(|| first(&says_failed))
     }
+
     /// Returns whether the numbers of a column can be a metric's: it does not count, check, or vary with a setting that is tried.
     fn may_be_metric(&self, column: usize, header: &[String], checks: &[usize]) -> bool {
         let name = plain_name(&header[column]);
