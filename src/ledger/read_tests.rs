@@ -244,6 +244,8 @@ fn verdicts_win_over_states_which_leave_the_best_to_the_value() {
     assert_eq!(best(states), (Some(2.0), [0, 0, 1]));
     let failed = "commit\tscore\tstatus\na\t120\tok\nb\t990\tserver_failed\nc\t130\tok\n";
     assert_eq!(best(failed), (Some(130.0), [0, 0, 1]));
+    let named = ledger("name,loss,kept\nbase,0.9,yes\nwarmup,0.8,yes\n");
+    assert_eq!(Report::of_ledger(named).best().map(|best| best.description.clone()).as_deref(), Some("warmup"));
     let failure = "commit\tscore\tresult\na\t120\tsuccess\nb\t990\tfailure\nc\t130\tsuccess\n";
     assert_eq!(best(failure), (Some(130.0), [0, 0, 1]));
     for column in ["correct", "is_correct", "valid", "passed"] {
