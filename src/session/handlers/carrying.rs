@@ -1,5 +1,6 @@
 //! Leftovers of runs in the user's working tree: found after a run, set aside before each, and restored.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -145,7 +146,7 @@ impl Workspace {
                 }
             }
         }
-        let (files, _) = self.list_files()?;
+        let (files, _, newest) = self.list_files()?;
         if is_first && store.history.baseline().is_none() {
             self.copy_users(store, &files)?;
         }
@@ -153,7 +154,7 @@ impl Workspace {
         self.note_carried(store, carried)?;
         crash::point("carrying.begun");
         // What an agent wrote last is not to be taken for the run's.
-        files.first().into_iter().for_each(|(_, newest)| wait_until_older(newest.changed()));
+        newest.into_iter().for_each(wait_until_older);
         let ends = files.iter().take(MOST_ENDS).map(|(path, stamp)| end_of(&self.root().join(path), stamp.size()));
         let before = FilesBefore { version: FORMAT_VERSION, ends: ends.collect(), files };
         write_json_unsynced(&folder.join(FILES_BEFORE), &before)?;
@@ -207,7 +208,7 @@ impl Workspace {
                 || store.repo.objects.is_in(commit, folder).unwrap_or(true)
         };
         let known: BTreeSet<&PathBuf> = before.iter().map(|(path, _)| path).collect();
-        let (after, _) = self.list_files()?;
+        let (after, ..) = self.list_files()?;
         let is_new = |(path, stamp): &&(PathBuf, FileStamp)| stamp.changed() >= start && !known.contains(path);
         let new: Vec<&Path> = after.iter().filter(is_new).map(|(path, _)| path.as_path()).collect();
         let steps: BTreeSet<String> = new.iter().filter_map(|path| without_numbers(path)).collect();
@@ -341,7 +342,7 @@ impl Workspace {
         }
         // After earlier runs, the age of folders is unknown.
         let folders = store.history.baseline().is_none().then(|| self.list_files()).transpose()?;
-        let folders = folders.map(|(_, folders)| folders);
+        let folders = folders.map(|(_, folders, _)| folders);
         Ok(Carried { version: FORMAT_VERSION, folders, ..Carried::default() })
     }
 
@@ -354,14 +355,18 @@ impl Workspace {
     }
 
     /// Lists the untracked files that runs may carry something over in, the newest if there are too many, and the folders without
-    /// tracked ones.
-    fn list_files(&self) -> Result<(Stamped, BTreeSet<PathBuf>), SessionError> {
-        let root = self.root();
+    /// tracked ones; also says when the newest file changed, be it a pipe.
+    fn list_files(&self) -> Result<(Stamped, BTreeSet<PathBuf>, Option<SystemTime>), SessionError> {
+        let (root, newest) = (self.root(), Cell::new(None));
         let stays = |path: &Path, meta: &fs::Metadata| {
             let name = path.file_name().and_then(OsStr::to_str);
+            if is_own(path) || self.carrying.spared.iter().any(|spared| path == spared) {
+                return true;
+            }
+            if !meta.is_dir() {
+                newest.set(newest.get().max(Some(FileStamp::from_metadata(meta).changed())));
+            }
             !meta.is_file() && !meta.is_dir()
-                || is_own(path)
-                || self.carrying.spared.iter().any(|spared| path == spared)
                 || self.file_terms.is_named_protected(path)
                 // Lists of files have names in UTF-8.
                 || name.is_none_or(|name| always_stays(name, |inside| exists(&root.join(path).join(inside))))
@@ -369,7 +374,7 @@ impl Workspace {
         let (mut files, folders) = self.repo.working_tree.unknown_files(MOST_LISTED, stays)?;
         files.sort_by_key(|(_, stamp)| Reverse(stamp.changed()));
         files.truncate(MOST_WATCHED);
-        Ok((files, folders.into_iter().collect()))
+        Ok((files, folders.into_iter().collect(), newest.get()))
     }
 
     /// Copies the user's files, the smallest first: a run may change them before anybody sees that it does.
