@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::{self, FileType};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use globset::GlobMatcher;
 use sha2::{Digest, Sha256};
 
 use super::{Store, real};
@@ -24,7 +23,8 @@ const HASHED: u64 = 64 << 20;
 /// The number of verdicts from which each night is told to take another split.
 const TOO_MANY: usize = 100;
 
-/// The files and folders that `--hide` names: paths, and untracked files that globs match, in the working tree and in the main one.
+/// The files and folders that `--hide` names: paths, and untracked files that globs match or that are below a folder which they match,
+/// absolute ones or in the working tree and in the main one.
 ///
 /// # Errors
 ///
@@ -37,15 +37,19 @@ pub(crate) fn hidden_places(repo: &Repo, contract: &Contract) -> Result<HiddenPl
     let tracked = repo.objects.files_at(&contract.start, |_| true)?;
     let roots: BTreeSet<&Path> = [repo.worktree(), repo.main_worktree()].into();
     for pattern in &contract.hide {
-        let matcher = glob(pattern).map(|glob| glob.compile_matcher());
-        let matcher =
-            matcher.map_err(|error| refuse(Usage, format!("--hide '{pattern}': {error}")).hint("mend the glob"))?;
         let plain: Vec<PathBuf> = roots.iter().map(|root| root.join(pattern)).collect();
-        let is_below = |path: &Path| {
-            let inside = plain.iter().filter_map(|plain| roots.iter().find_map(|root| plain.strip_prefix(root).ok()));
-            inside.into_iter().any(|place| path.starts_with(place))
+        let globs = roots.iter().map(|root| match Path::new(pattern).is_absolute() {
+            true => glob(pattern),
+            false => glob(&format!("{}/{pattern}", globset::escape(&root.display().to_string()))),
+        });
+        let globs: Result<Vec<_>, _> = globs.map(|glob| glob.map(|glob| glob.compile_matcher())).collect();
+        let globs =
+            globs.map_err(|error| refuse(Usage, format!("--hide '{pattern}': {error}")).hint("mend the glob"))?;
+        let is_matched = |path: &Path| path.ancestors().any(|path| globs.iter().any(|glob| glob.is_match(path)));
+        let is_meant = |path: &Path| {
+            let mut paths = roots.iter().map(|root| root.join(path));
+            paths.any(|path| plain.iter().any(|plain| path.starts_with(plain)) || is_matched(&path))
         };
-        let is_meant = |path: &Path| matcher.is_match(path) || is_below(path);
         if let Some(known) = tracked.iter().find(|path| is_meant(path)) {
             let what = known.display();
             return Err(refuse(
@@ -57,7 +61,11 @@ pub(crate) fn hidden_places(repo: &Repo, contract: &Contract) -> Result<HiddenPl
         }
         let there: Vec<PathBuf> = plain.into_iter().filter(|path| fs::symlink_metadata(path).is_ok()).collect();
         let found = match there.is_empty() {
-            true => roots.iter().flat_map(|root| matching(root, &matcher)).collect(),
+            true => bases_of(pattern, &roots)
+                .iter()
+                .flat_map(|base| plain_files(base))
+                .filter(|path| is_matched(path))
+                .collect(),
             false => there,
         };
         if found.is_empty() {
@@ -76,10 +84,14 @@ pub(crate) fn hidden_places(repo: &Repo, contract: &Contract) -> Result<HiddenPl
     Ok(places)
 }
 
-/// The files below a working tree that a glob matches. Git's own and those of `ar` are none.
-fn matching(root: &Path, matcher: &GlobMatcher) -> Vec<PathBuf> {
-    let is_meant = |path: &PathBuf| path.strip_prefix(root).is_ok_and(|path| matcher.is_match(path));
-    plain_files(root).into_iter().filter(is_meant).collect()
+/// The folders below which a glob can match files: the working trees, or that in which an absolute one begins.
+fn bases_of(pattern: &str, roots: &BTreeSet<&Path>) -> BTreeSet<PathBuf> {
+    let is_literal =
+        |part: &Component<'_>| !part.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[{\\".contains(byte));
+    match Path::new(pattern).is_absolute() {
+        true => [Path::new(pattern).components().take_while(is_literal).collect()].into(),
+        false => roots.iter().map(|root| root.to_path_buf()).collect(),
+    }
 }
 
 /// The readable files below a folder, in order of their paths.
