@@ -4,8 +4,7 @@
 use super::{Attempted, MeasuredChange, RunningChange, Stage, decide_trial};
 use crate::crash;
 use crate::domain::{
-    Event, ExperimentId, Failure, FailureClass, MetricValue, Notice, Number, Outcome, Phase, Record, Run, RunResult,
-    RunRole,
+    Event, ExperimentId, Failure, FailureClass, Notice, Number, Outcome, Phase, Record, Run, RunResult, RunRole,
 };
 use crate::machine::{Attempt, AttemptEntry, AttemptHead, Draft, Made, OpenRun};
 use crate::rules::{
@@ -27,6 +26,12 @@ enum FreshRunEnd {
     Decided,
     /// The change stays open without it.
     Left(Attempted),
+}
+
+/// The results of a change's further fresh runs, and whether they are where no agent can read them, instead of in the journal.
+struct FreshResults {
+    all: Vec<RunResult>,
+    are_hidden: bool,
 }
 
 /// A fresh run that is needed, and the experiment that it is one of.
@@ -113,22 +118,24 @@ impl MeasuredChange {
         };
         let has_begun = left.is_some_and(|left| left.runs.iter().any(is_under_way));
         let draft = &self.draft.record;
-        let contender = Contender { draft, results: &results, first_counts, has_begun };
-        let base = store.history.kept_at(&head.base);
-        if store.contract.decides_on_hidden() {
+        let contender = Contender { draft, results: &results.all, first_counts, has_begun };
+        if results.are_hidden {
             let candidate = self.hidden_candidate(store);
             return hidden_step(&store.contract, (&store.history, &store.hidden), candidate, contender);
         }
-        let records = base.map_or(store.history.records(), |base| store.history.as_of(base));
+        let records =
+            store.history.kept_at(&head.base).map_or(store.history.records(), |base| store.history.as_of(base));
         fresh_step(&store.contract, &store.history, records, draft.change.diff, contender)
     }
 
-    /// The results of its further fresh runs, from the journal, or where no agent can read them.
-    fn results(&self, store: &Store) -> Vec<RunResult> {
-        match store.contract.decides_on_hidden() {
+    /// The results of its further fresh runs.
+    fn results(&self, store: &Store) -> FreshResults {
+        let are_hidden = store.contract.decides_on_hidden();
+        let all = match are_hidden {
             true => store.hidden.further(self.id(), self.commit()),
             false => store.journal.find(self.id()).map(AttemptEntry::results).unwrap_or_default(),
-        }
+        };
+        FreshResults { all, are_hidden }
     }
 
     /// Returns whether a run's values are noted where no agent can read them.
@@ -276,10 +283,8 @@ impl MeasuredChange {
 
     /// The number of fresh runs that it has.
     fn fresh_runs(&self, store: &Store) -> u32 {
-        match store.contract.decides_on_hidden() {
-            true => self.results(store).len() as u32,
-            false => store.journal.find(self.id()).map_or(0, AttemptEntry::fresh_runs),
-        }
+        let FreshResults { all, are_hidden } = self.results(store);
+        all.len() as u32 + u32::from(!are_hidden && self.draft.made.head.first_run_counts())
     }
 
     /// Takes in what a fresh run gave. Returns whether that decides on the change: it failed, or exceeded a limit.
@@ -313,27 +318,21 @@ impl MeasuredChange {
             crash::point("confirming.run_taken");
             return self.choose_artifacts(store).map(|()| false);
         };
-        if store.contract.decides_on_hidden() {
-            // Its log may have values that no agent may read.
-            self.fold(store, |draft| Record {
-                outcome: Outcome::Crash,
-                reason: format!("{}, but a fresh run failed", draft.reason),
-                failure: Some(Failure::new(failure.class, "")),
-                metric: MetricValue { value: None, raw: None, ..draft.metric.clone() },
-                ..draft
-            });
-            return Ok(true);
-        }
-        // A confirmation that fails gives the experiment its class.
+        // A confirmation that fails gives the experiment its class. The log of a hidden one may have values that no agent may read.
+        let is_hidden = store.contract.decides_on_hidden();
         let seed = fresh.run.seed.map(|seed| format!(" with seed {seed}")).unwrap_or_default();
         let why = describe_failure(failure, &store.contract.metric.name, &measured.ended, measured.run.as_ref());
+        let (why, failure) = match is_hidden {
+            true => ("a fresh run failed".to_owned(), Failure::new(failure.class, "")),
+            false => (format!("its fresh run{seed} failed: {why}"), failure.clone()),
+        };
         self.fold(store, |draft| {
-            let mut draft = Record {
-                outcome: Outcome::Crash,
-                reason: format!("{}, but its fresh run{seed} failed: {why}", draft.reason),
-                failure: Some(failure.clone()),
-                ..draft
-            };
+            let reason = format!("{}, but {why}", draft.reason);
+            let mut draft = Record { outcome: Outcome::Crash, reason, failure: Some(failure), ..draft };
+            if is_hidden {
+                (draft.metric.value, draft.metric.raw) = (None, None);
+                return draft;
+            }
             draft.conditions.gpu_others.clone_from(&measured.gpu_others);
             draft.add_runs(run, measured.sandbox);
             draft.metric.put(None);
@@ -443,12 +442,12 @@ impl MeasuredChange {
     /// Takes the verdict by its fresh runs.
     fn take_verdict(&mut self, store: &mut Store, verdict: Verdict) -> Result<(), SessionError> {
         let Verdict { outcome, reason } = verdict;
-        let results = self.results(store);
-        if store.contract.holdout.is_some() && !results.is_empty() {
+        let FreshResults { all, are_hidden } = self.results(store);
+        if store.contract.holdout.is_some() && !all.is_empty() {
             let verdict = self.hidden_verdict(store, outcome);
             store.note_hidden_verdict(verdict)?;
         }
-        let unmet = over_limit(&store.contract, &results).filter(|_| !store.contract.decides_on_hidden());
+        let unmet = over_limit(&store.contract, &all).filter(|_| !are_hidden);
         let unmet_limits = unmet.map(|(_, unmet)| unmet).unwrap_or_default();
         self.choose_artifacts(store)?;
         self.fold(store, |draft| Record { outcome, reason, unmet_limits, ..draft });
@@ -479,13 +478,13 @@ impl MeasuredChange {
     /// Moves its fresh runs from the journal into its record, with what comes of them. The journal is written with the next
     /// step.
     fn fold(&mut self, store: &mut Store, change: impl FnOnce(Record) -> Record) {
+        let FreshResults { all, are_hidden } = self.results(store);
         let Draft { made, record, .. } = &mut self.draft;
         let left = store.journal.find(made.head.id);
-        let results = left.map(AttemptEntry::results).unwrap_or_default();
         record.conditions.carried.extend(left.iter().flat_map(|left| &left.runs).flat_map(OpenRun::carried).cloned());
-        **record = change(with_runs(record, &results, made.head.first_run_counts()));
-        let noted = store.hidden.further(made.head.id, &made.commit).len() as u32;
-        record.proof.fresh_runs = store.contract.decides_on_hidden().then_some(noted);
+        let own = if are_hidden { &[][..] } else { &all };
+        **record = change(with_runs(record, own, made.head.first_run_counts()));
+        record.proof.fresh_runs = are_hidden.then_some(all.len() as u32);
         store.journal.forget_runs(made.head.id, |run| !run.is_first());
     }
 }
