@@ -9,10 +9,10 @@ use autoresearch::domain::{
     experiment_name, shell_word, span_text,
 };
 use autoresearch::report::{Align, Format, Grid};
-use autoresearch::rules::{CameBack, how_to_repeat};
+use autoresearch::rules::{CameBack, ComparedPair, how_to_repeat};
 use autoresearch::session::{
-    Ablation, FreshNews, Reproduced, Rerun, Rerunning, SessionError, SessionView, VerifiedSide, VerifyError, ablate,
-    verify,
+    Ablation, FreshNews, FreshTerms, Reproduced, Rerun, Rerunning, SessionError, SessionView, VerifiedSide,
+    VerifyError, ablate, verify,
 };
 
 use super::{
@@ -67,6 +67,7 @@ pub(super) fn run_verify(args: VerifyArgs) -> Result<ExitCode, CliError> {
     };
     let sides = if args.second.is_some() { (of_first, of_other) } else { (of_other, of_first) };
     let (runs, terms) = args.fresh.terms();
+    let terms = FreshTerms { holdout: args.holdout, ..terms };
     let verified = runtime()?.block_on(async {
         let interrupts = process::interrupts().map_err(no_runtime)?;
         Ok::<_, CliError>(verify(sides, runs, &terms, &interrupts, &mut announce).await?)
@@ -90,21 +91,23 @@ fn compared_with(view: &SessionView, record: &Record, is_named: bool) -> Result<
     Ok(other.cloned().ok_or_else(|| view.nothing_kept())?)
 }
 
-fn print_verified((a, b): (VerifiedSide<'_>, VerifiedSide<'_>), verified: &VerifiedPair, format: Format) {
-    let VerifiedPair { runs, difference, low, high, level, better, .. } = *verified;
+/// A comparison as a JSON document.
+fn comparison_json(pair: &VerifiedPair) -> Value {
+    let VerifiedPair { runs, difference, low, high, level, better, .. } = *pair;
+    json!({
+        "a": pair.a, "b": pair.b, "runs": runs, "difference": difference, "low": low, "high": high, "level": level, "better": better,
+    })
+}
+
+fn print_verified((a, b): (VerifiedSide<'_>, VerifiedSide<'_>), compared: &ComparedPair, format: Format) {
+    let ComparedPair { visible: verified, hidden } = compared;
     if format == Format::Json {
-        return output::json(&json!({
-            "version": FORMAT_VERSION,
-            "tag": b.view.tag,
-            "a": verified.a,
-            "b": verified.b,
-            "runs": runs,
-            "difference": difference,
-            "low": low,
-            "high": high,
-            "level": level,
-            "better": better,
-        }));
+        let mut document = comparison_json(verified);
+        (document["version"], document["tag"]) = (json!(FORMAT_VERSION), json!(b.view.tag));
+        if let Some(hidden) = hidden {
+            document["hidden"] = comparison_json(hidden);
+        }
+        return output::json(&document);
     }
     let own = b.record.metric.number();
     let decimals = own.as_ref().map_or(4, Number::decimals).clamp(1, 12);
@@ -130,9 +133,17 @@ fn print_verified((a, b): (VerifiedSide<'_>, VerifiedSide<'_>), verified: &Verif
             values.len().to_string(),
         ]);
     }
+    for (id, values) in hidden.iter().flat_map(|it| [(&it.a, &it.values_a), (&it.b, &it.values_b)]) {
+        let id = id.own().map_or_else(|| id.text(), |id| id.to_string());
+        let value = values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
+        grid.push([format!("{id} hidden"), String::new(), format!("{value:.decimals$}"), values.len().to_string()]);
+    }
     output::text(&grid.render(format, output::width()));
     if format == Format::Csv {
         return;
+    }
+    if hidden.is_some() {
+        return output::line(&format!("\n{} (± is half of a 95% interval)", compared.sentence()));
     }
     output::line(&format!("\n{}", verified.sentence(decimals)));
 }

@@ -317,7 +317,8 @@ pub(super) fn hidden_section(report: &Report) -> Option<Section> {
     let each = each.map(|verdict| (format!("#{} {}", verdict.experiment, verdict.sentence()), None));
     let unsealed = is_unsealed.then(|| "agents could read it, as --holdout-unsealed accepts".to_owned());
     let doubts = doubts.iter().cloned().chain(unsealed).map(|doubt| (format!("doubt: {doubt}"), None));
-    Some(Section::lines("hidden split", [(sum, None)].into_iter().chain(doubts).chain(each)))
+    let compared = report.hidden_pairs().map(|pair| (pair.sentence(), None));
+    Some(Section::lines("hidden split", [(sum, None)].into_iter().chain(doubts).chain(each).chain(compared)))
 }
 
 /// The newest expectations of agents, with the results.

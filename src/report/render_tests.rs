@@ -88,6 +88,7 @@ fn rich_with_idle(nobody: f64) -> (History, SessionFacts) {
         has_reviewer: false,
         saved: 1,
         hidden: Arc::default(),
+        seals_runs: false,
     };
     (history, course)
 }

@@ -16,8 +16,8 @@ use crate::domain::{
     experiment_names, one_line, percent_text, span_text, two_digits, word_list,
 };
 use crate::rules::{
-    DriftCheck, History, KeptStep, Margin, MarginBy, Miss, Point, Repeated, Repeats, RunOf, format_step, fresh_groups,
-    listed, repeats, run_seconds, unreproduced,
+    ComparedPair, DriftCheck, History, KeptStep, Margin, MarginBy, Miss, Point, Repeated, Repeats, RunOf, format_step,
+    fresh_groups, listed, repeats, run_seconds, unreproduced,
 };
 
 /// The most kept steps to show; if there are more, the smaller ones are summed up.
@@ -398,7 +398,8 @@ impl Report {
         let best = self.summary.best?;
         let Some(VerifiedPair { runs, difference, low, high, .. }) = self.verified(best, self.summary.baseline) else {
             let is_claimed = self.summary.gain.is_some_and(|gain| gain > 0.0);
-            return (is_claimed && self.can_verify()).then(|| "not verified".to_owned());
+            let is_open = is_claimed && self.can_verify() && !self.is_verified(best);
+            return is_open.then(|| "not verified".to_owned());
         };
         let decimals = self.decimals();
         let said = match () {
@@ -411,6 +412,18 @@ impl Report {
         ))
     }
 
+    /// Returns whether fresh runs compared the experiment at `index` with another one, also on a hidden split.
+    fn is_verified(&self, index: usize) -> bool {
+        let id = self.points.get(index).map(|point| point.id);
+        self.verified.own.get(index).is_some_and(|pairs| !pairs.is_empty())
+            || self.hidden_pairs().map(|pair| pair.visible.b.own()).any(|own| own.is_some() && own == id)
+    }
+
+    /// The pairs that fresh runs compared on a hidden split, for a person.
+    pub(super) fn hidden_pairs(&self) -> impl Iterator<Item = &ComparedPair> {
+        self.facts.hidden.pairs().iter().filter(|pair| pair.common_seeds() > 0)
+    }
+
     /// The part with all pairs that fresh runs compared, and the keeps of which they say nothing.
     pub(super) fn verified_section(&self) -> Option<Section> {
         let pairs: Vec<&VerifiedPair> = self.verified.own.iter().flatten().collect();
@@ -419,18 +432,22 @@ impl Report {
         if let Some(more) = pairs.len().checked_sub(MOST).filter(|more| *more > 0) {
             lines.insert(0, (format!("{} of earlier experiments", count_of(more, "comparison")), None));
         }
-        let is_verified = |step: &KeptStep| self.verified.own.get(step.index).is_some_and(|pairs| !pairs.is_empty());
         let kept =
             self.summary.kept.iter().filter(|step| step.gain.is_some() && Some(step.index) != self.summary.baseline);
         let open: Vec<ExperimentId> =
-            kept.filter(|step| !is_verified(step)).map(|step| self.points[step.index].id).collect();
+            kept.filter(|step| !self.is_verified(step.index)).map(|step| self.points[step.index].id).collect();
         if !open.is_empty() && self.can_verify() {
-            let (line, next) = match (pairs.is_empty(), open.len() > MOST) {
-                (true, _) => ("nothing yet".to_owned(), "`ar verify` compares the best experiment with the baseline"),
-                (false, true) => (format!("not verified: {}", count_of(open.len(), "keep")), NEXT),
-                (false, false) => (format!("not verified: {}", experiment_names(&open)), NEXT),
+            let verify = self.facts.verify_command();
+            let next = format!("`{verify} N` compares experiment N with the one that it was made on");
+            let is_none = pairs.is_empty() && self.hidden_pairs().next().is_none();
+            let (line, next) = match (is_none, open.len() > MOST) {
+                (true, _) => {
+                    ("nothing yet".to_owned(), format!("`{verify}` compares the best experiment with the baseline"))
+                }
+                (false, true) => (format!("not verified: {}", count_of(open.len(), "keep")), next),
+                (false, false) => (format!("not verified: {}", experiment_names(&open)), next),
             };
-            lines.push((line, Some(next.to_owned())));
+            lines.push((line, Some(next)));
         }
         let title =
             if pairs.is_empty() { "verified by fresh runs" } else { "verified by fresh runs, positive is better" };
@@ -464,9 +481,6 @@ impl Report {
 pub(super) fn across_texts(report: &Report) -> Vec<String> {
     report.verified.across.iter().map(|pair| report.pair_text(pair)).collect()
 }
-
-/// The hint for verifying one experiment.
-const NEXT: &str = "`ar verify N` compares experiment N with the one that it was made on";
 
 #[cfg(test)]
 mod tests {

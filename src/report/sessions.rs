@@ -243,7 +243,11 @@ fn leader(reports: &[&Report]) -> Option<(String, Option<String>)> {
         rest.iter().map(|(report, number)| format!("{} by {}", name(report), format_gain(best, number))).collect();
     let experiment = |report: &Report, point: Option<&Point>| Some(format!("{}/{}", report.tag.as_ref()?, point?.id));
     let pair = experiment(second.0, second.0.best()).zip(experiment(leader, leader.best()));
-    let hint = pair.map(|(a, b)| format!("`ar verify {a} {b}` compares the two best by fresh runs"));
+    // It is refused where one of the two has a hidden split.
+    let is_offered = second.0.facts.seals_runs == leader.facts.seals_runs;
+    let verify = leader.facts.verify_command();
+    let hint = pair.filter(|_| is_offered);
+    let hint = hint.map(|(a, b)| format!("`{verify} {a} {b}` compares the two best by fresh runs"));
     let unit = best.unit.as_ref().map(|unit| format!(", in {unit}")).unwrap_or_default();
     Some((format!("the best of {} is better than that of {}{unit}", name(leader), behind.join(", of ")), hint))
 }

@@ -436,7 +436,7 @@ impl SessionStatus {
 
     /// The doubts that its numbers tell of its changes at all.
     fn doubts(&self, report: &Report) -> Vec<Warning> {
-        doubted_numbers(self.tag.as_str(), &report.points, self.history.records(), None)
+        doubted_numbers(self.tag.as_str(), &report.points, self.history.records(), &report.facts)
     }
 
     fn details(&self, markdown: bool, width: Option<u16>) -> String {

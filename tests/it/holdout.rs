@@ -1,12 +1,13 @@
 //! A hidden split: `--holdout` and `--hide`.
 
 use std::fs;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use crate::confirm::{made, runs, shown};
 use crate::kill::{in_turn, run_and_kill, soak};
-use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time};
+use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// A repository whose command prints the number in `value`, and leaves the one in `truth`, which the hidden evaluator reads together with
 /// its data, both with noise by seed. Each run notes its experiment and its seed outside.
@@ -16,11 +17,13 @@ fn split() -> Option<TestRepo> {
     let noise = "awk -v s=$AR_SEED -v v=$(cat FILE) 'BEGIN { n = ((s * 37 + v * 1100) % 17) / 100; print \"val_bpb: \" v + n + 0.0DIGITS }'";
     let print = |file: &str, digits: &str| noise.replace("FILE", file).replace("DIGITS", digits);
     let train = format!(
-        "echo \"$AR_EXPERIMENT $AR_SEED\" >> {outside}/runs\ncp truth model\n[ $AR_SEED -gt 2 ] || sh look.sh >> {outside}/seen.run 2>&1\n{}\n",
+        "echo \"$AR_EXPERIMENT $AR_SEED\" >> {outside}/runs\nrm $(mktemp) || exit 5\ncp truth model\n\
+         [ $AR_SEED -gt 2 ] && [ $AR_SEED != 7 ] || sh look.sh >> {outside}/seen.run 2>&1\n{}\n",
         print("value", "0413")
     );
     let evaluate = format!(
-        "[ ! -e {outside}/fails ] || {{ echo boom; exit 3; }}\n[ ! -e {outside}/slow ] || sleep 1.1\n\
+        "echo \"$AR_EXPERIMENT $AR_SEED\" >> {outside}/evaluated\n\
+         while [ -e {outside}/hold-evaluator ]; do sleep 0.02; done\n[ ! -e {outside}/fails ] || {{ echo boom; exit 3; }}\n[ ! -e {outside}/slow ] || sleep 1.1\n\
          grep -q secret {outside}/data/test.csv && [ -d \"$AR_RUN_DIR\" ] || exit 4\n{}\n",
         print("model", "0277")
     );
@@ -167,21 +170,40 @@ const LOOKS: [&str; 40] = [
     "printf '%s\\n' '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"ar_report\",\"arguments\":{}}}' | $AR mcp",
 ];
 
+/// Writes the looks, into the tree for the runs and beside it for agents; gives the folder that is beside it.
+fn write_looks(repo: &TestRepo) -> String {
+    let (outside, program) = (repo.outside().display().to_string(), env!("CARGO_BIN_EXE_ar"));
+    let main = repo.path().display().to_string();
+    for (number, look) in (10..).zip(LOOKS) {
+        repo.write(format!("../looks/{number}"), format!("OUT={outside}\nMAIN={main}\nAR={program}\n{look}\n"));
+    }
+    // Some never end by themselves.
+    let looks =
+        format!("for look in {outside}/looks/*; do echo \"== $look\"; timeout 10 sh $look </dev/null 2>&1; done\n");
+    repo.write("look.sh", &looks);
+    repo.write("../look.sh", &looks);
+    repo.commit_all("a run that looks for what is hidden");
+    outside
+}
+
+/// What looks wrote into a file, which has no secret.
+fn seen_of(repo: &TestRepo, who: &str, secrets: &[String]) -> String {
+    let seen = String::from_utf8_lossy(&fs::read(repo.file(who)).unwrap()).into_owned();
+    let by = |secret: &str| {
+        let parts = seen.split("== ").filter(|part| part.contains(secret));
+        parts.filter_map(|part| part.lines().next().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let found = secrets.iter().filter(|secret| seen.contains(secret.as_str()));
+    let found: Vec<(&String, Vec<String>)> = found.map(|secret| (secret, by(secret))).collect();
+    assert!(found.is_empty(), "{who} found {found:?}");
+    seen
+}
+
 #[test]
 fn agents_runs_and_reviewers_find_nothing_of_a_hidden_split() {
     for layout in [&[][..], &["--slots", "2", "--calls", "1", "--ahead", "0"]] {
         let Some(repo) = split() else { return };
-        let (outside, program) = (repo.outside().display().to_string(), env!("CARGO_BIN_EXE_ar"));
-        let main = repo.path().display().to_string();
-        for (number, look) in (10..).zip(LOOKS) {
-            repo.write(format!("../looks/{number}"), format!("OUT={outside}\nMAIN={main}\nAR={program}\n{look}\n"));
-        }
-        // Some never end by themselves.
-        let looks =
-            format!("for look in {outside}/looks/*; do echo \"== $look\"; timeout 10 sh $look </dev/null 2>&1; done\n");
-        repo.write("look.sh", &looks);
-        repo.write("../look.sh", &looks);
-        repo.commit_all("a run that looks for what is hidden");
+        let outside = write_looks(&repo);
         let look = format!("cat > {outside}/prompt.$AR_EXPERIMENT; sh {outside}/look.sh >> {outside}/seen.agent 2>&1");
         let reviewer = format!(
             "sh {outside}/look.sh >> {outside}/seen.reviewer 2>&1; echo '{{\"verdict\": \"earned\", \"why\": \"ok\"}}'"
@@ -204,20 +226,179 @@ fn agents_runs_and_reviewers_find_nothing_of_a_hidden_split() {
         assert!(secrets.len() > 12, "{secrets:?}");
         let prompts = (1..=4).map(|id| format!("../prompt.{id}"));
         for who in ["agent", "run", "reviewer"].map(|who| format!("../seen.{who}")).into_iter().chain(prompts) {
-            let seen = fs::read(repo.file(&who)).unwrap();
-            let seen = String::from_utf8_lossy(&seen);
-            let found: Vec<&String> = secrets.iter().filter(|secret| seen.contains(secret.as_str())).collect();
-            let by = |secret: &str| {
-                seen.split("== ")
-                    .filter(|part| part.contains(secret))
-                    .filter_map(|part| part.lines().next().map(str::to_owned))
-                    .collect::<Vec<_>>()
-            };
-            let found: Vec<(&String, Vec<String>)> = found.into_iter().map(|secret| (secret, by(secret))).collect();
-            assert!(found.is_empty(), "{layout:?} {who} found {found:?}");
+            let seen = seen_of(&repo, &who, &secrets);
             assert!(!who.contains("prompt") || !seen.to_lowercase().contains("holdout"), "{seen}");
         }
     }
+}
+
+/// The values that `ar verify --holdout` has noted, as programs print them, with which of the two, the seed and the split.
+fn compared(repo: &TestRepo) -> Vec<(String, u64, &'static str, f64)> {
+    let Some(pair) = entries(repo, "verified").pop() else { return Vec::new() };
+    let of = |side: &str, split: &'static str| {
+        let values = pair[split][format!("values_{side}")].as_array().unwrap().clone();
+        let side = side.to_owned();
+        values.into_iter().map(move |run| (side.clone(), run[0].as_u64().unwrap(), split, run[1].as_f64().unwrap()))
+    };
+    ["visible", "hidden"]
+        .into_iter()
+        .flat_map(|split| ["a", "b"].into_iter().flat_map(move |side| of(side, split)))
+        .collect()
+}
+
+const VERIFY: [&str; 8] = ["verify", "1", "--holdout", "--runs", "2", "--tag", "t", "--format"];
+
+fn verify(repo: &TestRepo) -> Value {
+    ar_in_time(repo, VERIFY.iter().chain(&["json"])).ok().json()
+}
+
+/// The evaluations of fresh runs, in no order.
+fn evaluated(repo: &TestRepo) -> Vec<String> {
+    let mut all: Vec<String> = repo.read("../evaluated").lines().map(str::to_owned).collect();
+    all.retain(|run| run.split_once(' ').unwrap().1.parse::<u64>().unwrap() > 5);
+    all.sort();
+    all
+}
+
+const FRESH: [&str; 4] = ["0 6", "0 7", "1 6", "1 7"];
+
+#[test]
+fn fresh_runs_compare_two_experiments_on_both_splits() {
+    let Some(repo) = split() else { return };
+    night(&repo, &[]).ok();
+    let report = ar(&repo, ["report"]).ok().stdout;
+    assert!(report.contains("`ar verify --holdout` compares the best experiment with the baseline"), "{report}");
+    let refused = ar(&repo, ["verify", "--tag", "t"]).exits(1);
+    assert!(refused.stderr.contains("run `ar verify --holdout --tag t`"), "{refused:#?}");
+    let mut call = ar_command(&repo, &repo.path(), VERIFY.iter().chain(&["json"]));
+    call.env("AR_EXPERIMENT", "5").env("AR_STATE_DIR", repo.file(".autoresearch/t/state")).env("AR_TAG", "t");
+    let refused = Called::from(call.output().unwrap());
+    assert!(refused.code == Some(1) && refused.stderr.contains("`ar verify` inside experiment 5"), "{refused:#?}");
+    let (refs, records) = (repo.git(["for-each-ref"]), ar(&repo, ["export", "--to", "jsonl", "t"]).ok().stdout);
+    let said = verify(&repo);
+    for (side, seed, split, found) in compared(&repo) {
+        let value = match (side.as_str(), split) {
+            ("a", _) => 2.0,
+            (_, "visible") => 1.4,
+            _ => 2.5,
+        };
+        let noise = (seed as f64 * 37.0 + value * 1100.0) % 17.0 / 100.0;
+        let digits = if split == "visible" { 0.00413 } else { 0.00277 };
+        assert!((found - value - noise - digits).abs() < 1e-4, "{side} {seed} {split}: {found}");
+    }
+    let gains = [&said, &said["hidden"]].map(|it| (it["runs"].as_u64().unwrap(), it["difference"].as_f64().unwrap()));
+    assert!(gains[0].0 == 2 && (gains[0].1 - 0.6).abs() < 0.2, "{said:#}");
+    assert!(gains[1].0 == 2 && (gains[1].1 + 0.5).abs() < 0.2, "{said:#}");
+    assert_eq!((repo.git(["for-each-ref"]), ar(&repo, ["export", "--to", "jsonl", "t"]).ok().stdout), (refs, records));
+    assert_eq!((compared(&repo).len(), evaluated(&repo)), (8, FRESH.map(str::to_owned).to_vec()));
+    // A broken evaluator can be mended, and no run is repeated for it.
+    repo.write("../fails", "");
+    let failed = ar(&repo, VERIFY.iter().chain(&["json"])).exits(1);
+    assert!(
+        failed.stderr.contains("the run of the evaluator of the baseline with seed 8 gave no number"),
+        "{failed:#?}"
+    );
+    let log = failed.stderr.split("; see ").nth(1).unwrap().lines().next().unwrap();
+    assert!(fs::read_to_string(log).unwrap().contains("boom"), "{failed:#?}");
+    fs::remove_file(repo.outside().join("fails")).unwrap();
+    let text = ar_in_time(&repo, VERIFY.iter().chain(&["table"])).ok().stdout;
+    let gains = "experiment 1 against the baseline: visible better by 0.";
+    assert!(text.contains(gains) && text.contains(", hidden worse by 0.") && text.contains(" on 4 pairs"), "{text}");
+    let mut once = made(&repo);
+    once.dedup();
+    assert_eq!(once, made(&repo));
+    let report = ar(&repo, ["report"]).ok().stdout;
+    assert!(report.contains(gains) && report.contains("  not verified: experiments 2 and 4\n"), "{report}");
+    assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
+    assert!(!repo.exists(".autoresearch/t/runs/verify"));
+    ar(&repo, ["doctor", "t"]).ok();
+    let other = crate::confirm::noisy();
+    crate::confirm::night(&other, &[]).ok();
+    let refused = ar(&other, ["verify", "--holdout", "--tag", "t"]).exits(1);
+    assert!(
+        refused.stderr.contains("session t has no hidden split") && refused.stderr.contains("hint: "),
+        "{refused:#?}"
+    );
+}
+
+/// Starts a comparison and kills it while its first evaluator is under way.
+fn verify_killed(repo: &TestRepo) {
+    let hold = repo.outside().join("hold-evaluator");
+    fs::write(&hold, "").unwrap();
+    let mut command = ar_command(repo, &repo.path(), VERIFY.iter().chain(&["json"]));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("an evaluator", || (!evaluated(repo).is_empty()).then_some(()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("it to end", || repo.processes().is_empty().then_some(()));
+    fs::remove_file(&hold).unwrap();
+}
+
+#[test]
+fn calls_and_runs_find_nothing_of_a_comparison_on_the_hidden_split() {
+    let Some(repo) = split() else { return };
+    let outside = write_looks(&repo);
+    let more = ["--decide", "confirmed", "--max-experiments", "1"];
+    ar_in_time(&repo, args(&repo, AGENT, &more)).ok();
+    verify_killed(&repo);
+    // What it left waits, while agents look.
+    let agent = format!("sh {outside}/look.sh >> {outside}/seen.agent 2>&1; {AGENT}");
+    ar_in_time(&repo, ["resume", "t", "--agent", &agent, "--max-experiments", "1"]).ok();
+    verify(&repo);
+    ar_in_time(&repo, ["resume", "t", "--agent", &agent, "--max-experiments", "1"]).ok();
+    let mut values: Vec<String> = compared(&repo).into_iter().map(|(.., value)| value.to_string()).collect();
+    // The values of first runs are public.
+    let public: Vec<String> =
+        (0..=3).map(|id| shown(&repo, id)["metric"]["raw"].as_str().unwrap().to_owned()).collect();
+    values.retain(|value| !public.contains(value));
+    assert!(values.len() > 5, "{values:?}");
+    for who in ["../seen.agent", "../seen.run"] {
+        assert!(seen_of(&repo, who, &values).matches("looks/10").count() > 1);
+    }
+    let mut once = made(&repo);
+    once.dedup();
+    assert_eq!(once, made(&repo), "the run before the kill is not made again");
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_comparison_on_the_hidden_split_that_is_killed_counts_no_pair_twice_and_repeats_no_run() {
+    let starts: Vec<(u32, &[&str])> =
+        (0..=4).flat_map(|time| [(time, &[][..]), (time, &["--slots", "2"][..])]).collect();
+    crate::crash::in_parallel(&starts, |(time, layout)| {
+        let Some(repo) = split() else { return };
+        let more = ["--decide", "confirmed", "--max-experiments", "1"];
+        ar_in_time(&repo, args(&repo, AGENT, &more)).ok();
+        if *time == 0 {
+            verify_killed(&repo);
+        } else {
+            let mut command = ar_command(&repo, &repo.path(), VERIFY.iter().chain(&["json"]).chain(*layout));
+            command.env("AR_CRASH_TRACE", repo.outside().join("trace"));
+            command.env("AR_CRASH_AT", format!("verifying.noted:{time}"));
+            assert_eq!(Called::from(command.output().unwrap()).code, None, "nobody was killed at {time} {layout:?}");
+            until("it to end", || repo.processes().is_empty().then_some(()));
+        }
+        let noted = compared(&repo);
+        let ended: Vec<String> = noted
+            .iter()
+            .filter(|(_, _, split, _)| *split == "visible")
+            .map(|(side, seed, ..)| format!("{} {seed}", if side == "a" { 0 } else { 1 }))
+            .collect();
+        let args = VERIFY.iter().chain(&["json"]).chain(*layout);
+        assert_eq!(ar_in_time(&repo, args).ok().json()["hidden"]["runs"], 2, "{time} {layout:?}");
+        let mut runs: Vec<String> =
+            compared(&repo).iter().map(|(side, seed, split, _)| format!("{side} {seed} {split}")).collect();
+        runs.sort();
+        runs.dedup();
+        assert_eq!(runs.len(), 8, "{time} {layout:?}: {runs:?}");
+        for run in &ended {
+            let count = made(&repo).iter().filter(|made| *made == run).count();
+            assert_eq!(count, 1, "{time} {layout:?}: {run} was made again: {:?}", made(&repo));
+        }
+        assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1, "{time} {layout:?}");
+        assert!(!repo.exists(".autoresearch/t/runs/verify"), "{time} {layout:?}");
+        ar(&repo, ["doctor", "t"]).ok();
+    });
 }
 
 #[test]

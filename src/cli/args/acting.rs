@@ -288,6 +288,9 @@ pub(in crate::cli) struct VerifyArgs {
     /// Session [default: that of HEAD, else the active one, else the newest]
     #[arg(long)]
     pub(in crate::cli) tag: Option<Tag>,
+    /// Compare on the hidden split, too: its evaluator follows each run, and no agent can read the values
+    #[arg(long)]
+    pub(in crate::cli) holdout: bool,
     #[command(flatten)]
     pub(in crate::cli) fresh: FreshArgs,
     /// Output format
@@ -330,7 +333,7 @@ impl FreshArgs {
     /// The number of runs, and where they are made.
     pub(in crate::cli) fn terms(self) -> (u32, FreshTerms) {
         let asked = Asked { slots: self.slots, gpus: self.gpus, ..Asked::default() };
-        (self.runs, FreshTerms { links: self.link, asked })
+        (self.runs, FreshTerms { links: self.link, asked, holdout: false })
     }
 }
 

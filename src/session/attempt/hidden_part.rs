@@ -15,6 +15,13 @@ use crate::session::handlers::Workspace;
 use crate::session::store::{Interrupt, RUN, Store, run_name};
 use crate::session::wait::{Deadline, SessionContext, WaitEnd};
 
+/// The variables that an evaluator gets, of a run with this folder.
+pub(crate) fn evaluator_variables(of_run: &Path) -> [(String, String); 2] {
+    let told = ("AR_RUN_DIR".to_owned(), of_run.to_string_lossy().into_owned());
+    // What an agent left in the user's folder of packages would run with the evaluator.
+    [told, ("PYTHONNOUSERSITE".to_owned(), "1".to_owned())]
+}
+
 impl RunningChange {
     /// Returns whether the hidden evaluator follows its run: one that counts, and no screen.
     fn has_hidden_part(&self, contract: &Contract) -> bool {
@@ -215,10 +222,7 @@ impl RunningChange {
     ) -> Result<ActiveRun, SessionError> {
         let store = &*shared.store();
         let of_run = self.run_folder(store)?;
-        let told = ("AR_RUN_DIR".to_owned(), of_run.to_string_lossy().into_owned());
-        // What an agent left in the user's folder of packages would run with the evaluator.
-        let plain = ("PYTHONNOUSERSITE".to_owned(), "1".to_owned());
-        let variables: Vec<(String, String)> = workspace.variables.iter().cloned().chain([told, plain]).collect();
+        let variables = [&workspace.variables[..], &evaluator_variables(&of_run)].concat();
         let evaluator = MeasuringRun {
             role: self.run.role,
             seed: self.run.seed,

@@ -21,6 +21,7 @@ mod second_look;
 pub(crate) use calling::*;
 pub(crate) use change_checks::*;
 pub(crate) use during_call::*;
+pub(crate) use hidden_part::*;
 pub(crate) use incumbent_check::*;
 pub(crate) use left_over::*;
 pub(crate) use lifecycle::*;

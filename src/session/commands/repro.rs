@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::domain::{
     Cluster, CommitId, Contract, EnvironmentChange, ExperimentId, Failure, FailureClass, GpuOther, Number, Record,
-    RunRole,
+    RunRole, Sandbox,
 };
 use crate::exec;
 use crate::exec::{ExecError, Executor, Exit};
@@ -22,11 +22,12 @@ use crate::rules::{
 };
 use crate::session::attempt::{MeasuringRun, metric_file_stamp};
 use crate::session::errors::{CannotStart, SessionError, refuse};
-use crate::session::files::{REPRO_FOLDER, TEMPORARY, UNFINISHED, is_own};
-use crate::session::handlers::clear_command_worktrees;
-use crate::session::store::{Interrupt, Interrupts, Walls, own_names, watch_programs_until, writes_log};
+use crate::session::files::{REPRO_FOLDER, TEMPORARY, UNFINISHED, clear_folder, is_own};
+use crate::session::handlers::{clear_command_worktrees, scratch_of};
+use crate::session::store::{Interrupt, Interrupts, RUN, Walls, own_names, real, watch_programs_until, writes_log};
 use crate::session::view::SessionView;
 use crate::session::wait::WaitEnd;
+use crate::state::SESSIONS_FOLDER;
 
 /// The options for rerunning an experiment.
 #[derive(Debug, Clone, Default)]
@@ -224,6 +225,8 @@ pub(super) struct ScratchRun<'a> {
     /// The folder of the runs that may share its GPUs.
     pub(super) gpu_sharers: Option<&'a Path>,
     pub(super) executor: &'a Executor,
+    /// True for the hidden evaluator of the run that was made in the same tree.
+    pub(super) evaluates: bool,
 }
 
 impl<'a> ScratchRun<'a> {
@@ -245,6 +248,7 @@ impl<'a> ScratchRun<'a> {
             variables: &[],
             gpu_sharers: None,
             executor,
+            evaluates: false,
         }
     }
 
@@ -256,18 +260,26 @@ impl<'a> ScratchRun<'a> {
         interrupts: &Interrupts,
         publish: &mut dyn FnMut(&Rerunning<'_>),
     ) -> Result<Option<(Measurement, Exit)>, SessionError> {
-        let ScratchRun { contract, command, links, .. } = self;
+        let ScratchRun { contract, command, links, evaluates, .. } = self;
         let root = place.worktree();
-        let folder = place.git_dir().join(REPRO_FOLDER);
+        let [of_run, of_evaluator] = run_folders(place);
+        let (folder, role) = match evaluates {
+            true => (of_evaluator, WalledRole::Evaluator(of_run)),
+            false => (of_run, WalledRole::Run),
+        };
+        if evaluates {
+            self.executor.stop(&folder, RUN).await?;
+            clear_folder(&folder)?;
+        }
         let log = folder.join("run.log");
-        for RunLink { target, name, .. } in links {
+        for RunLink { target, name, .. } in links.iter().filter(|_| !evaluates) {
             let there = root.join(name);
             if fs::symlink_metadata(&there).is_ok() {
                 return Err(SessionError::LinkedAlready(name.clone()));
             }
             link(target, &there)?;
         }
-        if !place.working_tree.is_tracked(Path::new("run.log"))? {
+        if !evaluates && !place.working_tree.is_tracked(Path::new("run.log"))? {
             // The output of a command that redirects it there is read, too.
             link(&log, &root.join("run.log"))?;
         }
@@ -279,7 +291,7 @@ impl<'a> ScratchRun<'a> {
             id: self.id,
             commit: self.commit.clone(),
             state: view.folder.state(),
-            wall: self.wall(view, place)?,
+            wall: self.wall(view, place, (&folder, &role))?,
             folder,
             root,
             variables: self.variables,
@@ -287,7 +299,9 @@ impl<'a> ScratchRun<'a> {
             metric_before: metric_file_stamp(contract, root),
         };
         publish(&Rerunning { dir: root, command, missing: view.missing_in(root) });
-        match run.start(self.executor)?.measured(interrupts, contract, view.history.baseline()).await? {
+        // The units of the baseline are those of the visible metric.
+        let baseline = view.history.baseline().filter(|_| !evaluates);
+        match run.start(self.executor)?.measured(interrupts, contract, baseline).await? {
             WaitEnd::Done(finished) => Ok(Some(finished)),
             WaitEnd::Lost if interrupts.asked() == Interrupt::None => {
                 let (command, detail) = (command.to_owned(), "died".to_owned());
@@ -299,21 +313,24 @@ impl<'a> ScratchRun<'a> {
 
     /// The wall of the run in `place`, if one can be built. A run of another commit protects what the commit's tracked files
     /// of that name are.
-    fn wall(&self, view: &SessionView, place: &Repo) -> Result<Option<Wall>, SessionError> {
+    fn wall(&self, view: &SessionView, place: &Repo, job: (&Path, &WalledRole)) -> Result<Option<Wall>, SessionError> {
         let ScratchRun { contract, commit, command, .. } = *self;
-        let (walls, _) = Walls::tried(contract.sandbox, &view.repo, place.worktree())?;
+        let (folder, role) = job;
+        let is_sealed = self.role == RunRole::Verify && contract.hides() && !contract.holdout_unsealed;
+        let wanted = if is_sealed { Sandbox::Require } else { contract.sandbox };
+        let (walls, _) = Walls::tried(wanted, &view.repo, place.worktree())?;
         let (walls, _) = walls.hiding(&view.repo, &view.folder, contract)?;
         let terms = FileTerms::of(contract)?;
         let all = place.objects.files_at(commit, |_| true)?;
         let protected: Vec<PathBuf> = all.iter().filter(|path| terms.protects(path)).cloned().collect();
-        let folder = place.git_dir().join(REPRO_FOLDER);
         let places = JobPlaces {
-            own: own_names(&folder, 0, writes_log(place.worktree(), command)),
+            scratch: scratch_of(self.variables, &view.repo.main_worktree().join(SESSIONS_FOLDER), role),
+            own: own_names(folder, 0, writes_log(place.worktree(), command)),
             protected: protected_mounts(&protected, &all),
             links: self.links.iter().map(|link| (link.target.clone(), link.is_writable)).collect(),
             ..JobPlaces::default()
         };
-        Ok(walls.of_job(place.worktree(), &folder, places, &WalledRole::Run))
+        Ok(walls.of_job(place.worktree(), folder, places, role))
     }
 }
 
@@ -365,7 +382,14 @@ pub(super) fn hold(place: &Repo, is_temporary: bool) -> Result<Option<File>, Ses
     marked.map(|held| held.map(|(file, _)| file)).map_err(|source| SessionError::Io { action: "make", path, source })
 }
 
-fn link(target: &Path, link: &Path) -> Result<(), SessionError> {
+/// The folders of the own files of a run in a working tree, and of the hidden evaluator behind it.
+pub(super) fn run_folders(place: &Repo) -> [PathBuf; 2] {
+    let folder = real(&place.git_dir().join(REPRO_FOLDER));
+    let evaluator = folder.join(RunRole::hidden_folder(&RunRole::Verify.folder(1)));
+    [folder, evaluator]
+}
+
+pub(super) fn link(target: &Path, link: &Path) -> Result<(), SessionError> {
     let parent = link.parent().unwrap_or(Path::new("."));
     let made = fs::create_dir_all(parent).and_then(|()| symlink(target, link));
     made.map_err(|source| SessionError::Io { action: "link", path: link.to_owned(), source })

@@ -5,31 +5,37 @@
 //! nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::File;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tempfile::TempDir;
 
-use super::{RunLink, ScratchRun, hold};
+use super::{RunLink, ScratchRun, hold, link, run_folders};
+use crate::crash;
 use crate::domain::{
     Ablated, AblatedRun, AblationStep, Asked, CommitId, Contract, ExperimentId, FORMAT_VERSION, GpuOther, Layout,
     Number, Record, RunRole, VerifiedId, VerifiedPair, experiment_name, list,
 };
 use crate::exec::Executor;
+use crate::fs::{if_exists, make_folder};
 use crate::git::{HeadTarget, Merged, Repo};
 use crate::rules::{
-    AblatingRun, AblationState, AblationTerms, TAINT_REPEATS, ablation, describe_failure, fresh_groups,
-    fresh_groups_besides, most_ablating_runs, taint,
+    AblatingRun, AblationState, AblationTerms, ComparedPair, HiddenBook, HiddenEntry, TAINT_REPEATS, ablation,
+    describe_failure, fresh_groups, most_ablating_runs, taint,
 };
+use crate::session::attempt::evaluator_variables;
 use crate::session::errors::{CannotStart, SessionError, VerifyError, refuse};
-use crate::session::files::{read_history, refuse_elsewhere};
+use crate::session::files::{REPRO_FOLDER, read_history, refuse_elsewhere};
 use crate::session::handlers::{SlotSetup, clear_command_worktrees, record_verified, write_tag};
 use crate::session::run_loop::slot_setup;
-use crate::session::store::{Interrupt, Interrupts, first_fresh_seed, read_tag, watch_programs_until};
+use crate::session::store::{Interrupt, Interrupts, first_fresh_seed, read_tag, real, watch_programs_until};
 use crate::session::{Drive, Placing, Rerunning, SessionView, layout_of};
-use crate::state::OwnerLock;
+use crate::state::{HiddenFile, OwnerLock};
+
+/// The folder of working trees of fresh runs with a hidden split, among those of the session's runs.
+const OF_VERIFY: &str = "verify";
 
 /// One of the two experiments of a verification.
 #[derive(Clone, Copy)]
@@ -41,8 +47,8 @@ pub struct VerifiedSide<'a> {
 }
 
 /// Runs two experiments in turn by `runs` fresh seeds, and records what all such runs of them say in a tag under `verified/`
-/// of the second one's session. A verification that was interrupted is continued. `None` after an interrupt; the runs that
-/// ended are recorded.
+/// of the second one's session, or with `--holdout`, where the hidden evaluator follows each, in `hidden.jsonl` alone. A
+/// verification that was interrupted is continued. `None` after an interrupt; the runs that ended are recorded.
 ///
 /// # Errors
 ///
@@ -53,47 +59,79 @@ pub async fn verify(
     terms: &FreshTerms,
     interrupts: &Interrupts,
     publish: &mut dyn FnMut(&FreshNews<'_>),
-) -> Result<Option<VerifiedPair>, SessionError> {
+) -> Result<Option<ComparedPair>, SessionError> {
     let is_one_session = a.view.tag == b.view.tag;
     let contract = b.view.terms()?;
-    refuse_unlike(a, b, contract)?;
-    [a, b].iter().try_for_each(|side| side.view.refuse_beside_hidden("`ar verify`"))?;
+    refuse_unlike(a, b, terms.holdout)?;
+    if !terms.holdout {
+        [a, b].iter().try_for_each(|side| side.view.refuse_beside_hidden("`ar verify`"))?;
+    }
     let views = if is_one_session { vec![b.view] } else { vec![a.view, b.view] };
     let place = FreshRuns::open(&views, terms, interrupts).await?;
     let [id_a, id_b] = [a, b].map(|side| VerifiedId::new((!is_one_session).then_some(&side.view.tag), side.record.id));
     let name = b.view.tag.verified_ref((!is_one_session).then_some(&a.view.tag), a.record.id, b.record.id);
-    let known = read_tag(&b.view.repo, &name, |pair: &VerifiedPair| pair.version)?;
-    let mut pair = known.unwrap_or_else(|| VerifiedPair::new(id_a, id_b));
+    let file = HiddenFile::new(&b.view.folder.state());
+    let book_of = |view: &SessionView| match terms.holdout {
+        true => HiddenFile::new(&view.folder.state()).read(),
+        false => Ok(HiddenBook::default()),
+    };
+    let book = book_of(b.view)?;
+    let is_it = |pair: &&ComparedPair| (&pair.visible.a, &pair.visible.b) == (&id_a, &id_b);
+    let known = match terms.holdout {
+        true => book.pairs().iter().find(is_it).cloned(),
+        false => read_tag(&b.view.repo, &name, |pair: &VerifiedPair| pair.version)?
+            .map(|visible| ComparedPair { visible, hidden: None }),
+    };
+    let mut pair = known.unwrap_or_else(|| {
+        let visible = VerifiedPair::new(id_a, id_b);
+        ComparedPair { hidden: terms.holdout.then(|| visible.clone()), visible }
+    });
     let done = pair.common_seeds();
-    if pair.wanted <= done {
-        pair.wanted = done + runs;
+    if pair.visible.wanted <= done {
+        pair.visible.wanted = done + runs;
     }
-    let mut others = fresh_groups_besides(&b.view.history, Some(&pair));
+    let mut others = book.groups_besides(&b.view.history, Some(&pair.visible));
     if !is_one_session {
-        others.extend(fresh_groups(&a.view.history));
+        let of_a = book_of(a.view)?.groups_besides(&a.view.history, None);
+        others.iter_mut().zip(of_a).for_each(|(others, of_a)| others.extend(of_a));
     }
     let takes_seeds = [a, b].iter().all(|side| side.view.history.takes_seeds());
     let subjects = [a, b].map(|side| place.subject(side.view, side.record, side.record.commit.clone()));
     let [subject_a, subject_b] = subjects;
     let subjects = [subject_a?, subject_b?];
-    let missing = pair.missing(first_seed_of(&views)?);
+    let mut missing = pair.unevaluated();
+    let unevaluated = missing.len();
+    missing.extend(pair.visible.missing(first_seed_of(&views)?));
     let seconds = usual_seconds(a.record).max(usual_seconds(b.record));
     publish(&FreshNews::Planned { runs: missing.len() as u64, more: 0, slots: place.slots(), seconds });
-    let wanted: Vec<(&FreshSubject<'_>, u64)> =
-        missing.iter().map(|(which, seed)| (&subjects[*which], *seed)).collect();
+    let wanted = (0..).zip(&missing).map(|(index, (which, seed))| (&subjects[*which], *seed, index < unevaluated));
+    let wanted: Vec<FreshRun<'_>> = wanted.collect();
     let mut is_known = false;
     let is_done = place
         .make(&wanted, &mut |index, ended| {
             let (which, seed) = missing[index];
-            let id = [&pair.a, &pair.b][which].text();
+            let is_hidden = matches!(ended, FreshEnd::Ended { is_hidden: true, .. });
+            let id = [&pair.visible.a, &pair.visible.b][which].text();
+            let id = if is_hidden { format!("the evaluator of {id}") } else { id };
             let Some(value) = ended.told(&id, seed, publish) else { return Ok(()) };
-            let value = value.map_err(|it| VerifyError::Failed { what: id, seed, why: it.why })?;
-            let place = (&b.view.repo, name.as_str(), &b.record.commit);
-            let run = (which, seed, value.value);
-            is_known = record_verified(place, &mut pair, run, contract.metric.direction, (&others, takes_seeds))?;
+            let value = value.map_err(|it| VerifyError::Failed { what: id, seed, why: it.why })?.value;
+            let ComparedPair { visible, hidden } = &mut pair;
+            let Some(hidden) = hidden else {
+                let (place, run) = ((&b.view.repo, name.as_str(), &b.record.commit), (which, seed, value));
+                let others = (others[0].as_slice(), takes_seeds);
+                is_known = record_verified(place, visible, run, contract.metric.direction, others)?;
+                return Ok(());
+            };
+            if is_hidden { hidden } else { visible }.add(which, seed, value);
+            is_known = pair.judge(contract, &others, takes_seeds);
+            file.add(&HiddenEntry::Verified(Box::new(pair.clone())))?;
+            crash::point("verifying.noted");
             Ok(())
         })
         .await?;
+    if terms.holdout {
+        place.clear(&b.view.repo, &file.read()?)?;
+    }
     match (is_done, is_known) {
         (false, _) => Ok(None),
         (true, true) => Ok(Some(pair)),
@@ -101,16 +139,22 @@ pub async fn verify(
     }
 }
 
-fn refuse_unlike(a: VerifiedSide<'_>, b: VerifiedSide<'_>, contract: &Contract) -> Result<(), SessionError> {
+/// Refuses experiments that cannot be compared, with a hidden split or without one.
+fn refuse_unlike(a: VerifiedSide<'_>, b: VerifiedSide<'_>, holdout: bool) -> Result<(), SessionError> {
     [a, b].into_iter().try_for_each(|side| SessionView::require_commit(side.record))?;
+    let measured = |side: VerifiedSide<'_>| {
+        let (tag, contract) = (&side.view.tag, side.view.terms()?);
+        let none = || refuse(CannotStart, format!("session {tag} has no hidden split")).hint("omit --holdout");
+        let hidden = if holdout { Some(contract.of_hidden().ok_or_else(none)?) } else { None };
+        let unit = side.record.metric.unit.as_ref().map(|unit| format!(" in {unit}")).unwrap_or_default();
+        let named = |of: &Contract, unit| format!("{}{unit} ({})", of.metric.name, of.metric.direction);
+        let hidden = hidden.map(|own| format!(", and {} by `{}`", named(&own, String::new()), own.command));
+        Ok::<_, SessionError>(named(contract, unit) + &hidden.unwrap_or_default())
+    };
+    let (of_a, of_b) = (measured(a)?, measured(b)?);
     if a.view.tag == b.view.tag {
         return if a.record.id == b.record.id { Err(VerifyError::Same(a.record.id).into()) } else { Ok(()) };
     }
-    let other = a.view.terms()?;
-    let [of_a, of_b] = [(a, other), (b, contract)].map(|(side, contract)| {
-        let unit = side.record.metric.unit.as_ref().map(|unit| format!(" in {unit}")).unwrap_or_default();
-        format!("{}{unit} ({})", contract.metric.name, contract.metric.direction)
-    });
     if of_a != of_b {
         let [a, b] = [(a, of_a), (b, of_b)].map(|(side, metric)| format!("{} measures {metric}", side.view.tag));
         return Err(VerifyError::OtherMetric { a, b }.into());
@@ -125,6 +169,8 @@ pub struct FreshTerms {
     pub links: Vec<PathBuf>,
     /// The slots and GPUs that are asked for, instead of the session's.
     pub asked: Asked,
+    /// True to have the hidden evaluator follow each run.
+    pub holdout: bool,
 }
 
 /// News of fresh runs.
@@ -168,7 +214,12 @@ pub(super) struct FreshSubject<'a> {
     record: &'a Record,
     commit: CommitId,
     links: Vec<RunLink>,
+    /// The terms of the hidden evaluator that follows each run.
+    hidden: Option<Contract>,
 }
+
+/// A fresh run that is wanted: its subject, its seed, and whether it has ended and its evaluator is to follow.
+pub(super) type FreshRun<'a> = (&'a FreshSubject<'a>, u64, bool);
 
 /// The place for fresh runs. While it exists, no other one and no loop is at work on its sessions.
 pub(super) struct FreshRuns<'a> {
@@ -180,7 +231,7 @@ pub(super) struct FreshRuns<'a> {
     /// The folder below which runs are that may be on the same GPUs, if several runs share them.
     shared_gpus: Option<PathBuf>,
     /// The folder of the working trees.
-    home: TempDir,
+    home: (PathBuf, Option<TempDir>),
     executor: Executor,
     _held: Vec<OwnerLock>,
 }
@@ -216,7 +267,14 @@ impl<'a> FreshRuns<'a> {
         let setup =
             layout.as_ref().map(|layout| slot_setup(&view.repo, view.terms()?, Some(layout), &gpus)).transpose()?;
         let cluster = layout.as_ref().and_then(|layout| layout.cluster.as_ref());
-        let home = view.folder_beside(cluster, &format!("ar-{}-", view.tag))?;
+        let home = match terms.holdout {
+            // No call can read what is there, and it outlives this process.
+            true => (view.folder.runs().join(OF_VERIFY), None),
+            false => {
+                let made = view.folder_beside(cluster, &format!("ar-{}-", view.tag))?;
+                (made.path().to_owned(), Some(made))
+            }
+        };
         let executor = Executor::for_runs(cluster);
         let slots = layout.map_or(1, |layout| layout.slots);
         let shares = slots > 1 && gpus.is_empty();
@@ -248,7 +306,20 @@ impl<'a> FreshRuns<'a> {
             }
             _ => given,
         };
-        Ok(FreshSubject { view, contract: view.terms()?, record, commit, links })
+        let contract = view.terms()?;
+        let hidden = contract.of_hidden().filter(|_| self.terms.holdout);
+        Ok(FreshSubject { view, contract, record, commit, links, hidden })
+    }
+
+    /// Removes the trees of runs with the hidden split, also those of killed processes, unless one waits for its evaluator.
+    fn clear(&self, repo: &Repo, book: &HiddenBook) -> Result<(), SessionError> {
+        if book.pairs().iter().any(|pair| !pair.unevaluated().is_empty()) {
+            return Ok(());
+        }
+        let home = real(&self.home.0);
+        let left = repo.linked_worktrees()?.into_iter().map(|(_, dir)| dir).filter(|dir| dir.starts_with(&home));
+        left.into_iter().try_for_each(|dir| remove_tree(repo, &dir))?;
+        remove_folder(home)
     }
 
     /// Makes the runs, in order, and hands what becomes of each to `ended`, by its place. A run beside which another process was
@@ -256,31 +327,41 @@ impl<'a> FreshRuns<'a> {
     /// for those that are under way.
     pub(super) async fn make(
         &self,
-        runs: &[(&FreshSubject<'_>, u64)],
+        runs: &[FreshRun<'_>],
         ended: &mut dyn FnMut(usize, FreshEnd) -> Result<(), SessionError>,
     ) -> Result<bool, SessionError> {
         let mut free: Vec<u32> = (0..self.slots).rev().collect();
-        let mut waiting: VecDeque<(usize, u32)> = (0..runs.len()).map(|index| (index, 0)).collect();
+        let mut waiting: VecDeque<(usize, u32, bool)> =
+            runs.iter().enumerate().map(|(index, (.., has_ended))| (index, 0, *has_ended)).collect();
         let mut active = FuturesUnordered::new();
         let mut outcome = Ok(true);
         loop {
             while matches!(outcome, Ok(true))
                 && let Some(slot) = free.pop()
             {
-                let Some((index, repeats)) = waiting.pop_front() else { break };
-                let (subject, seed) = runs[index];
-                active.push(async move { (slot, index, repeats, self.run(slot, subject, seed, repeats).await) });
+                let Some((index, repeats, has_ended)) = waiting.pop_front() else { break };
+                let (subject, seed, _) = runs[index];
+                let run = (subject, seed, has_ended);
+                active.push(async move { (slot, index, repeats, self.run(slot, run, repeats).await) });
             }
             let Some((slot, index, repeats, ran)) = active.next().await else { return outcome };
             free.push(slot);
             let goes_on = match ran {
                 Ok(Some((what, tree, _held))) => {
+                    let is_to_evaluate =
+                        self.terms.holdout && matches!(&what, FreshEnd::Ended { value: Ok(_), is_hidden: false });
+                    // A broken evaluator can be mended, and the run is not repeated for it.
+                    let stays = is_to_evaluate || matches!(&what, FreshEnd::Ended { value: Err(_), is_hidden: true });
                     if matches!(what, FreshEnd::Crowded(_)) {
-                        waiting.push_front((index, repeats + 1));
+                        waiting.push_front((index, repeats + 1, false));
                     }
                     // First, as a kill while its tree goes must not repeat the run.
                     let recorded = ended(index, what);
-                    recorded.and(tree.remove_linked().map_err(SessionError::from)).map(|()| true)
+                    if is_to_evaluate {
+                        waiting.push_front((index, repeats, true));
+                    }
+                    let repo = &runs[index].0.view.repo;
+                    recorded.and(if stays { Ok(()) } else { remove_tree(repo, tree.worktree()) }).map(|()| true)
                 }
                 Ok(None) => Ok(false),
                 Err(error) => Err(error),
@@ -291,55 +372,107 @@ impl<'a> FreshRuns<'a> {
         }
     }
 
-    /// One run, in a working tree that is made for it, which is returned held. `None` after an interrupt.
+    /// A working tree for a run, and whether the run has ended in it, so that its evaluator can follow.
+    fn tree(&self, slot: u32, (subject, seed, has_ended): FreshRun<'_>) -> Result<(Repo, bool), SessionError> {
+        let FreshSubject { view, commit, .. } = subject;
+        let (repo, home) = (&view.repo, &self.home.0);
+        if !self.terms.holdout {
+            let dir = home.join(format!("slot-{slot}"));
+            return Ok((repo.make_worktree(&dir, &HeadTarget::Detached(commit.clone()))?, false));
+        }
+        let dir = home.join(format!("{}-{seed}", commit.short(12)));
+        let own = folder_of(&dir);
+        let is_left = has_ended && repo.has_kept(&dir) && own.is_dir();
+        if !is_left {
+            remove_tree(repo, &dir)?;
+        }
+        let place = repo.keep_worktree(&dir, commit, "fresh runs with a hidden split")?.repo;
+        if !is_left {
+            make_folder(&own).map_err(|source| SessionError::Io { action: "make", path: own.clone(), source })?;
+            // Calls can read git's folder.
+            link(&own, &place.git_dir().join(REPRO_FOLDER))?;
+        }
+        Ok((place, is_left))
+    }
+
+    /// One run, or its evaluator where it has ended, in a working tree of its own, which is returned held. `None` after an interrupt.
     async fn run(
         &self,
         slot: u32,
-        subject: &FreshSubject<'_>,
-        seed: u64,
+        wanted: FreshRun<'_>,
         repeats: u32,
     ) -> Result<Option<(FreshEnd, Repo, Option<File>)>, SessionError> {
         if self.interrupts.asked() != Interrupt::None {
             return Ok(None);
         }
-        let FreshSubject { view, contract, record, commit, links } = subject;
-        let dir = self.home.path().join(format!("slot-{slot}"));
-        let variables = match &self.setup {
-            Some(setup) => setup.variables(&dir, slot)?,
+        let (FreshSubject { view, contract, record, commit, links, hidden }, seed, _) = wanted;
+        let (place, has_ended) = self.tree(slot, wanted)?;
+        let mut variables = match &self.setup {
+            Some(setup) => setup.variables(place.worktree(), slot)?,
             None => Vec::new(),
         };
-        let place = view.repo.make_worktree(&dir, &HeadTarget::Detached(commit.clone()))?;
+        let evaluator = hidden.as_ref().filter(|_| has_ended);
+        if evaluator.is_some() {
+            variables.extend(evaluator_variables(&run_folders(&place)[0]));
+        }
         let run = ScratchRun::of(contract, record, RunRole::Verify, &self.executor);
         let gpu_sharers = self.shared_gpus.as_deref();
         let run = ScratchRun { commit, seed: Some(seed), links, variables: &variables, gpu_sharers, ..run };
         let mut quiet = |_: &Rerunning<'_>| ();
-        let ran = match hold(&place, true) {
+        let run = match evaluator {
+            Some(own) => ScratchRun { contract: own, command: &own.command, evaluates: true, ..run },
+            None => run,
+        };
+        let ran = match hold(&place, !self.terms.holdout) {
             Ok(held) => {
                 let finished = run.finish(view, &place, self.interrupts, &mut quiet).await;
                 finished.map(|finished| finished.map(|(measured, exit)| (measured, exit, held)))
             }
             Err(error) => Err(error),
         };
+        let is_hidden = evaluator.is_some();
         let Ok(Some((measured, exit, held))) = ran else {
-            let removed = place.remove_linked().map_err(SessionError::from);
+            // A run stays until it is evaluated.
+            let removed = if is_hidden { Ok(()) } else { remove_tree(&view.repo, place.worktree()) };
             return ran.and_then(|_| removed.map(|()| None));
         };
-        let others = view.tainting(&exit, measured.failure.as_ref());
+        let others = if is_hidden { Vec::new() } else { view.tainting(&exit, measured.failure.as_ref()) };
         if !others.is_empty() && repeats < TAINT_REPEATS {
             return Ok(Some((FreshEnd::Crowded(GpuOther::clause(&others)), place, held)));
         }
         let failure = if others.is_empty() { measured.failure } else { Some(taint(&others)) };
-        let ended = match (failure, measured.value) {
-            (None, Some(number)) => FreshEnd::Value(number),
+        let value = match (failure, measured.value) {
+            (None, Some(number)) => Ok(number),
             (Some(failure), _) => {
-                let beside = if others.is_empty() { String::new() } else { format!("; {}", GpuOther::clause(&others)) };
-                let why = describe_failure(&failure, &contract.metric.name, &measured.ended, None) + &beside;
-                FreshEnd::Nothing(Unmeasured { why, is_of_code: failure.class.judges_change() })
+                let beside = match () {
+                    () if is_hidden => format!("; see {}", run_folders(&place)[1].join("run.log").display()),
+                    () if others.is_empty() => String::new(),
+                    () => format!("; {}", GpuOther::clause(&others)),
+                };
+                let name = &evaluator.unwrap_or(contract).metric.name;
+                let why = describe_failure(&failure, name, &measured.ended, None) + &beside;
+                Err(Unmeasured { why, is_of_code: failure.class.judges_change() })
             }
-            (None, None) => FreshEnd::Nothing(Unmeasured { why: "no number".to_owned(), is_of_code: true }),
+            (None, None) => Err(Unmeasured { why: "no number".to_owned(), is_of_code: true }),
         };
-        Ok(Some((ended, place, held)))
+        Ok(Some((FreshEnd::Ended { value, is_hidden }, place, held)))
     }
+}
+
+/// The folder of the own files of a run with a hidden split, beside its working tree.
+fn folder_of(tree: &Path) -> PathBuf {
+    tree.with_extension("run")
+}
+
+/// Removes the working tree of a fresh run with its own files.
+fn remove_tree(repo: &Repo, tree: &Path) -> Result<(), SessionError> {
+    remove_folder(folder_of(tree))?;
+    Ok(repo.remove_kept(tree)?)
+}
+
+fn remove_folder(path: PathBuf) -> Result<(), SessionError> {
+    let removed = if_exists(fs::remove_dir_all(&path)).map(drop);
+    removed.map_err(|source| SessionError::Io { action: "remove", path, source })
 }
 
 /// The reason for a fresh run without a number.
@@ -352,10 +485,13 @@ pub(super) struct Unmeasured {
 
 /// The end of a fresh run.
 pub(super) enum FreshEnd {
-    /// It measured a value.
-    Value(Number),
-    /// It gave none.
-    Nothing(Unmeasured),
+    /// It ended, or its evaluator did.
+    Ended {
+        /// The value that it measured, or why there is none.
+        value: Result<Number, Unmeasured>,
+        /// True for the evaluator of the hidden split.
+        is_hidden: bool,
+    },
     /// It is made again, as somebody else was on its GPU.
     Crowded(String),
 }
@@ -369,8 +505,7 @@ impl FreshEnd {
         publish: &mut dyn FnMut(&FreshNews<'_>),
     ) -> Option<Result<Number, Unmeasured>> {
         let value = match self {
-            FreshEnd::Value(value) => Ok(value),
-            FreshEnd::Nothing(it) => Err(it),
+            FreshEnd::Ended { value, .. } => value,
             FreshEnd::Crowded(why) => {
                 publish(&FreshNews::Repeated { what, seed, why: &why });
                 return None;
@@ -526,8 +661,8 @@ async fn measure(
             subjects.insert(&run.without, place.subject(trees.view, best, commit)?);
         }
     }
-    let wanted: Vec<(&FreshSubject<'_>, u64)> =
-        next.iter().map(|run| (&subjects[run.without.as_slice()], run.seed)).collect();
+    let wanted: Vec<FreshRun<'_>> =
+        next.iter().map(|run| (&subjects[run.without.as_slice()], run.seed, false)).collect();
     place
         .make(&wanted, &mut |index, ended| {
             let AblatingRun { without, step, seed } = next[index].clone();

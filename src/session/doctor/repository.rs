@@ -126,6 +126,9 @@ fn left_worktree(git_dir: &Path, dir: &Path) -> Finding {
     let what = format!("a killed `ar repro`, `verify` or `ablate` left the working tree {} behind", dir.display());
     Finding::warning(Area::Repository, what).hint(match is_temporary(git_dir) {
         true => REPAIR.to_owned(),
+        false if dir.iter().any(|name| name == SESSIONS_FOLDER) => {
+            "repeat `ar verify --holdout`, which goes on".to_owned()
+        }
         false => format!("git worktree remove --force {}", shell_word(dir)),
     })
 }

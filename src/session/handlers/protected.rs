@@ -377,6 +377,18 @@ fn report(store: &mut Store, before: &SettingsBefore) -> Result<(), SessionError
     Ok(())
 }
 
+/// The folders below `root` that the variables of a job's slot name, and the run's that it evaluates. Makes them: only what is
+/// there can be mounted.
+pub(crate) fn scratch_of(variables: &[(String, String)], root: &Path, role: &WalledRole) -> Vec<PathBuf> {
+    let own = variables.iter().map(|(_, value)| PathBuf::from(value)).filter(|path| path.starts_with(root));
+    let made = own.filter_map(|path| {
+        // One that cannot be made is one that the job cannot make either.
+        let _ = fs::create_dir(&path);
+        path.canonicalize().ok()
+    });
+    made.chain(role.run_folder().map(real)).collect()
+}
+
 impl Workspace {
     /// The wall of a job in this tree that runs `command` and writes into `folder`, if jobs have one.
     pub(crate) fn wall(&self, store: &Store, folder: &Path, command: &str, role: &WalledRole) -> Option<Wall> {
@@ -392,7 +404,7 @@ impl Workspace {
             // The session's own ledger is repaired after a call.
             ledgers: [RESULTS.to_owned()].into_iter().filter(|name| *name != own).chain(ledger).collect(),
             links: links(store),
-            scratch: self.scratch(store).into_iter().chain(role.run_folder().map(real)).collect(),
+            scratch: scratch_of(&self.variables, store.folder.root(), role),
             ..JobPlaces::default()
         };
         store.walls.of_job(self.root(), folder, places, role)
@@ -445,18 +457,6 @@ impl Workspace {
             ));
         }
         Ok(Some(logged))
-    }
-
-    /// The folders of the session that the variables of this tree's slot name. Makes them: only what is there can be mounted.
-    fn scratch(&self, store: &Store) -> Vec<PathBuf> {
-        let values = self.variables.iter().map(|(_, value)| PathBuf::from(value));
-        let own = values.filter(|path| path.starts_with(store.folder.root()));
-        let made = own.filter_map(|path| {
-            // One that cannot be made is one that the job cannot make either.
-            let _ = fs::create_dir(&path);
-            path.canonicalize().ok()
-        });
-        made.collect()
     }
 
     /// The protected paths of this tree as a wall can hold them: a mount over a link would be one over its target.

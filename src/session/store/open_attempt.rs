@@ -25,7 +25,8 @@ use crate::rules::{Expenses, History, LadderState, OpenTrouble, has_words, judge
 use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{Others, exclude_own, expected_tip, other_records, read_messages, session_tags};
 use crate::state::{
-    CARRIED, Calls, EventLog, Journal, Memory, PROTECTED, Pauses, Presence, Results, SessionFolder, UNTRACKED,
+    CARRIED, Calls, EventLog, HiddenFile, Journal, Memory, PROTECTED, Pauses, Presence, Results, SessionFolder,
+    UNTRACKED,
 };
 
 /// Returns whether the open experiment is a new version whose record has not yet replaced the old one.
@@ -150,7 +151,9 @@ pub(crate) fn first_fresh_seed(repo: &Repo, tag: &Tag, history: &History) -> Res
     let mut seeds: Vec<u64> =
         history.records().iter().flat_map(|record| &record.runs).filter_map(|run| run.seed).collect();
     for other in session_tags(repo)? {
-        let pairs: Vec<VerifiedPair> = read_messages(repo, &other, "verified")?;
+        let mut pairs: Vec<VerifiedPair> = read_messages(repo, &other, "verified")?;
+        let hidden = HiddenFile::new(&SessionFolder::new(repo.main_worktree(), &other).state()).read()?;
+        pairs.extend(hidden.pairs().iter().map(|pair| pair.visible.clone()));
         for pair in pairs.iter().filter(|pair| other == *tag || pair.a.is_of(tag)) {
             seeds.extend(pair.values_a.iter().chain(&pair.values_b).map(|(seed, _)| *seed));
         }

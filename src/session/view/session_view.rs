@@ -87,7 +87,7 @@ impl SessionView {
         let tag = &self.tag;
         let refused = || {
             refuse(CannotStart, format!("session {tag} has a hidden split, and agents could read the values of {what}"))
-                .hint(format!("run `ar export --to jsonl --hidden {tag}` for its hidden values"))
+                .hint(format!("run `ar verify --holdout --tag {tag}`, which keeps all values from them"))
         };
         if decides { Err(refused().into()) } else { Ok(()) }
     }
@@ -382,6 +382,7 @@ impl SessionView {
             has_reviewer: self.contract.as_ref().is_some_and(|contract| contract.reviewer.is_some()),
             saved: self.saved().unwrap_or_default(),
             hidden: Arc::clone(&self.hidden),
+            seals_runs: self.contract.as_ref().is_some_and(Contract::decides_on_hidden),
         }
     }
 

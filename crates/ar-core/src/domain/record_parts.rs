@@ -463,15 +463,27 @@ impl VerifiedPair {
         }
     }
 
-    /// Adds a run of the first one (0) or of the second (1).
+    /// Adds a run of the first one (0) or of the second (1), instead of one with that seed.
     pub fn add(&mut self, which: usize, seed: u64, value: f64) {
         let values = if which == 0 { &mut self.values_a } else { &mut self.values_b };
+        values.retain(|(known, _)| *known != seed);
         values.push((seed, value));
     }
 
     /// Returns whether it compares this experiment of the session.
     pub fn names(&self, id: ExperimentId) -> bool {
         [&self.a, &self.b].into_iter().any(|side| side.own() == Some(id))
+    }
+
+    /// The gain of the second one with half of its interval: `better by 0.900 ± 0.400`.
+    pub fn gain_text(&self) -> String {
+        let VerifiedPair { difference, low, high, .. } = self;
+        let half = (high - low) / 2.0;
+        match () {
+            () if *low > 0.0 => format!("better by {difference:.3} ± {half:.3}"),
+            () if *high < 0.0 => format!("worse by {:.3} ± {half:.3}", difference.abs()),
+            () => format!("neither better nor worse for certain, {difference:+.3} ± {half:.3}"),
+        }
     }
 
     /// Says how far apart the two are, with so many decimals.

@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CONFIRMED, Contender, Estimate, FreshStep, NextStep, Sample, Verdict, bar, baseline_with, estimate, fresh_groups,
-    fresh_runs, judge, mean, next_step, noise, numbered_keep, step_before_verdict, too_little, with_runs,
+    fresh_groups_besides, fresh_runs, judge, judge_pair, mean, next_step, noise, numbered_keep, step_before_verdict,
+    too_little, with_runs,
 };
 use crate::domain::{
     CommitId, Contract, DiffStat, Direction, ExperimentId, Number, Outcome, Record, Run, RunResult, RunRole,
+    VerifiedPair, count_of,
 };
 use crate::rules::{History, Measurement};
 
@@ -97,6 +99,50 @@ impl HiddenVerdict {
     }
 }
 
+/// Two experiments by fresh runs of both, where an evaluator may follow each run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ComparedPair {
+    /// By the visible values.
+    pub visible: VerifiedPair,
+    /// By the hidden ones, of runs whose evaluator ended; absent where none follows.
+    pub hidden: Option<VerifiedPair>,
+}
+
+impl ComparedPair {
+    /// The number of seeds that both have in full.
+    pub fn common_seeds(&self) -> u32 {
+        self.hidden.as_ref().unwrap_or(&self.visible).common_seeds()
+    }
+
+    /// The runs that ended and whose evaluator did not, each with which of the two it runs.
+    pub fn unevaluated(&self) -> Vec<(usize, u64)> {
+        let Some(hidden) = &self.hidden else { return Vec::new() };
+        let of = |which: usize, all: &[(u64, f64)], known: &[(u64, f64)]| {
+            let open = all.iter().filter(|(seed, _)| known.iter().all(|(other, _)| other != seed));
+            open.map(|(seed, _)| (which, *seed)).collect::<Vec<_>>()
+        };
+        let VerifiedPair { values_a, values_b, .. } = &self.visible;
+        [of(0, values_a, &hidden.values_a), of(1, values_b, &hidden.values_b)].concat()
+    }
+
+    /// Puts into it what all its runs say, beside those of `others` by the visible and the hidden values. Returns false while nothing is
+    /// known of the noise.
+    pub fn judge(&mut self, contract: &Contract, others: &[Vec<Vec<Sample>>; 2], takes_seeds: bool) -> bool {
+        let is_known = judge_pair(&mut self.visible, contract.metric.direction, (&others[0], takes_seeds));
+        let Some((hidden, own)) = self.hidden.as_mut().zip(contract.of_hidden()) else { return is_known };
+        judge_pair(hidden, own.metric.direction, (&others[1], takes_seeds)) && is_known
+    }
+
+    /// Its gains with halves of 95% intervals, in words for a person: `experiment 4 against the baseline: visible better by 0.600 ± 0.050,
+    /// hidden better by 0.900 ± 0.400 on 3 pairs`.
+    pub fn sentence(&self) -> String {
+        let ComparedPair { visible, hidden } = self;
+        let hidden = hidden.iter().map(|hidden| format!(", hidden {}", hidden.gain_text())).collect::<String>();
+        let (a, b, gain) = (visible.a.text(), visible.b.text(), visible.gain_text());
+        format!("{b} against {a}: visible {gain}{hidden} on {}", count_of(self.common_seeds(), "pair"))
+    }
+}
+
 /// A line of `hidden.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -105,6 +151,8 @@ pub enum HiddenEntry {
     Run(Box<HiddenRun>),
     /// A verdict.
     Verdict(HiddenVerdict),
+    /// Two experiments that fresh runs compare.
+    Verified(Box<ComparedPair>),
 }
 
 /// All runs and verdicts of a session that no agent may read.
@@ -112,6 +160,7 @@ pub enum HiddenEntry {
 pub struct HiddenBook {
     runs: Vec<HiddenRun>,
     verdicts: Vec<HiddenVerdict>,
+    pairs: Vec<ComparedPair>,
 }
 
 impl FromIterator<HiddenEntry> for HiddenBook {
@@ -140,6 +189,11 @@ impl HiddenBook {
                 self.verdicts.retain(|known| !is_same(known));
                 self.verdicts.push(verdict);
             }
+            HiddenEntry::Verified(pair) => {
+                let is_same = |known: &VerifiedPair| (&known.a, &known.b) == (&pair.visible.a, &pair.visible.b);
+                self.pairs.retain(|known| !is_same(&known.visible));
+                self.pairs.push(*pair);
+            }
         }
     }
 
@@ -151,6 +205,22 @@ impl HiddenBook {
     /// All verdicts.
     pub fn verdicts(&self) -> &[HiddenVerdict] {
         &self.verdicts
+    }
+
+    /// All pairs that fresh runs compare.
+    pub fn pairs(&self) -> &[ComparedPair] {
+        &self.pairs
+    }
+
+    /// The fresh runs that each experiment has besides those of a pair, by their visible values and by their hidden ones.
+    pub fn groups_besides(&self, history: &History, besides: Option<&VerifiedPair>) -> [Vec<Vec<Sample>>; 2] {
+        let visible = history.verified().iter().chain(self.pairs.iter().map(|pair| &pair.visible)).cloned();
+        let hidden = self.pairs.iter().filter_map(|pair| pair.hidden.clone());
+        let histories = [
+            self.visible(history).with_verified(visible.collect()),
+            self.hidden(history).with_verified(hidden.collect()),
+        ];
+        histories.map(|history| fresh_groups_besides(&history, besides))
     }
 
     /// The verdict on a recorded experiment.

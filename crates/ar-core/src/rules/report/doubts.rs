@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Evidence, KeptStep, Point, Summary, Warning, listed, next_tag, summarize};
+use super::{Evidence, KeptStep, Point, SessionFacts, Summary, Warning, listed, next_tag, summarize};
 use crate::domain::{
     Contract, Direction, ExperimentId, FailureClass, Outcome, Record, WallKind, count_of, duration_text, percent_text,
     span_text, two_digits,
@@ -24,14 +24,14 @@ const MOVED: usize = 3;
 /// The distance of the baseline's runs, relative to their mean, from which the gains of single changes drown in the noise.
 const NOISY: f64 = 0.1;
 
-/// The doubts about the numbers of session `tag`: those of `points` are the baseline's, though the command starts `program`; the
+/// The doubts about the numbers of session `tag`: those of `points` are the baseline's, though the command starts its program; the
 /// last gains did not stand, as their controls moved; the controls of keeps gave no number; or all are too noisy.
-pub fn doubted_numbers(tag: &str, points: &[Point], records: &[Record], program: Option<&str>) -> Vec<Warning> {
+pub fn doubted_numbers(tag: &str, points: &[Point], records: &[Record], facts: &SessionFacts) -> Vec<Warning> {
     let doubts = [
         too_noisy(tag, records),
         controls_moved(tag, &moved_in_a_row(records)),
-        controls_failed(tag, &kept_uncontrolled(records)),
-        same_digits(tag, points, program),
+        controls_failed(tag, facts.verify_command(), &kept_uncontrolled(records)),
+        same_digits(tag, points, facts.program.as_deref()),
     ];
     doubts.into_iter().flatten().collect()
 }
@@ -86,12 +86,12 @@ pub fn unreproduced(tag: &str, history: &History) -> Option<Warning> {
     })
 }
 
-fn controls_failed(tag: &str, uncontrolled: &[ExperimentId]) -> Option<Warning> {
+fn controls_failed(tag: &str, verify: &str, uncontrolled: &[ExperimentId]) -> Option<Warning> {
     let last = uncontrolled.last()?;
     Some(Warning {
         kind: "controls_failed",
         what: format!("kept although the control gave no number: {}", listed(uncontrolled)),
-        hint: Some(format!("run `ar verify {last} --tag {tag}` to compare it by fresh runs")),
+        hint: Some(format!("run `{verify} {last} --tag {tag}` to compare it by fresh runs")),
     })
 }
 
@@ -427,7 +427,8 @@ mod tests {
             value => point(id, Some(value), if id == 0 { Keep } else { Discard }),
         };
         let points: Vec<Point> = (0..).zip(values).map(point).collect();
-        doubted_numbers("t", &points, &[], program).pop()
+        let program = program.map(str::to_owned);
+        doubted_numbers("t", &points, &[], &SessionFacts { program, ..SessionFacts::default() }).pop()
     }
 
     #[test]
@@ -463,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_keep_whose_control_gave_no_number_is_a_doubt() {
-        let doubt = controls_failed("t", &[4.into()]).unwrap();
+        let doubt = controls_failed("t", "ar verify", &[4.into()]).unwrap();
         assert_eq!(doubt.what, "kept although the control gave no number: 4");
         assert!(doubt.hint.unwrap().starts_with("run `ar verify 4 --tag t`"));
     }

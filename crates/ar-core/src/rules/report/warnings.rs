@@ -19,8 +19,7 @@ use crate::rules::{
 /// All warnings, those about values first.
 pub fn warnings(evidence: Evidence<'_>) -> Vec<Warning> {
     let mut found: Vec<Warning> = direction_doubted(evidence).into_iter().collect();
-    let program = evidence.facts.program.as_deref();
-    let numbers = |tag| doubted_numbers(tag, evidence.points, evidence.records, program);
+    let numbers = |tag| doubted_numbers(tag, evidence.points, evidence.records, evidence.facts);
     found.extend(evidence.tag.map(numbers).unwrap_or_default());
     found.extend(within_spread(evidence));
     found.extend(never_repeated(evidence));
@@ -88,6 +87,15 @@ pub struct SessionFacts {
     pub saved: usize,
     /// The runs and verdicts of its hidden split, for a person.
     pub hidden: Arc<HiddenBook>,
+    /// True if the values of its fresh runs are kept from agents.
+    pub seals_runs: bool,
+}
+
+impl SessionFacts {
+    /// The command that compares its experiments by fresh runs.
+    pub fn verify_command(&self) -> &'static str {
+        if self.seals_runs { "ar verify --holdout" } else { "ar verify" }
+    }
 }
 
 /// The evidence about a session or a ledger.
@@ -160,9 +168,10 @@ pub(crate) fn drifted(evidence: Evidence<'_>) -> Option<Warning> {
     Some(Warning {
         kind: "drift",
         what: format!("{}: numbers before and after are not comparable", drift.sentence(last.id, evidence.metric)),
-        hint: evidence
-            .tag
-            .map(|tag| format!("run `ar verify --tag {tag}` to compare by fresh runs, one beside the other")),
+        hint: evidence.tag.map(|tag| {
+            let verify = evidence.facts.verify_command();
+            format!("run `{verify} --tag {tag}` to compare by fresh runs, one beside the other")
+        }),
     })
 }
 
