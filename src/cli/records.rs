@@ -26,8 +26,8 @@ use super::error::CliError;
 use super::process::{current_dir, runtime};
 use super::settings::{ChartFile, SettingsArgs, called_by_loop, clock};
 use super::{
-    BriefArgs, DiffArgs, ExtractArgs, LogArgs, ReportArgs, ReportFormat, ShowArgs, Style, error, messages, output,
-    research, resolve_session, settings,
+    BriefArgs, DiffArgs, ExtractArgs, LogArgs, ReportArgs, ReportFormat, ShowArgs, error, messages, output, research,
+    resolve_session, settings,
 };
 
 /// The experiments of a session as a JSON document.
@@ -399,12 +399,12 @@ fn experiments_compared(tags: &[Tag]) -> Option<CliError> {
 /// Draws a picture into the file that is asked for, if any. Returns whether that is all that is asked for.
 fn draw(
     file: Option<&ChartFile>,
-    style: Option<Style>,
+    style: Option<ChartStyle>,
     format: Option<ReportFormat>,
     drawn: impl FnOnce(ChartStyle) -> String,
 ) -> Result<bool, CliError> {
     let Some(file) = file else { return Ok(false) };
-    write_chart(&drawn(style.map(Into::into).unwrap_or_default()), file)?;
+    write_chart(&drawn(style.unwrap_or_default()), file)?;
     let where_it_is = format!("the chart is in {}", file.path.display());
     match format {
         Some(_) => output::note(&where_it_is),

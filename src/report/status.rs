@@ -176,21 +176,9 @@ impl SessionStatus {
     /// The commands for the loop, the run or the next experiment, with their effects.
     fn ways_on(&self) -> Vec<(String, &'static str)> {
         match self.activity {
-            Activity::Waiting
-            | Activity::Paused
-            | Activity::Proposing
-            | Activity::Committing
-            | Activity::Running
-            | Activity::Guarding
-            | Activity::Confirming
-            | Activity::Reviewing
-            | Activity::Checking
-            | Activity::Recording
-            | Activity::Between
-            | Activity::Remeasuring
-            | Activity::Working => self.ways_on_from_loop(),
             Activity::RunningAlone | Activity::RunOver | Activity::Left => self.ways_on_from_run(),
             Activity::Idle => self.ways_on_from_idle(),
+            _ => self.ways_on_from_loop(),
         }
     }
 

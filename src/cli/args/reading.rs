@@ -33,7 +33,7 @@ pub(in crate::cli) struct ReportArgs {
     pub(in crate::cli) chart: Option<ChartFile>,
     /// Colours of that chart: dark on white paper, or light on dark paper [default: light]
     #[arg(long, value_name = "STYLE", requires = "chart", conflicts_with = "weights")]
-    pub(in crate::cli) style: Option<Style>,
+    pub(in crate::cli) style: Option<ChartStyle>,
     /// Print weights for the axes, learned from the ratings of sessions with the same axes and type (`ar rate`)
     #[arg(long, conflicts_with_all = ["file", "chart"])]
     pub(in crate::cli) weights: bool,
@@ -302,24 +302,6 @@ pub(in crate::cli) enum ExportFormat {
     Tensorboard,
     /// MLflow: a SQLite store, or with --uri a server
     Mlflow,
-}
-
-/// The colours of a chart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Style {
-    /// Light on dark paper
-    Dark,
-    /// Dark on white paper
-    Light,
-}
-
-impl From<Style> for ChartStyle {
-    fn from(style: Style) -> ChartStyle {
-        match style {
-            Style::Dark => ChartStyle::Dark,
-            Style::Light => ChartStyle::Light,
-        }
-    }
 }
 
 /// The commands, each in one group, as the help lists them.

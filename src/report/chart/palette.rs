@@ -1,17 +1,18 @@
 //! The colours of pictures, and their legend: within a picture, and beside one on a page that is too narrow for that.
 
+use clap::ValueEnum;
 use maud::{Markup, html};
 
 use super::{LABEL_FONT, MarkKind, Series, px, text_width};
 
-/// The look of a picture.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The look of a picture: the colour of its ink, and that of its paper.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ChartStyle {
-    /// Dark ink on white paper.
+    /// Light on dark paper
+    Dark,
+    /// Dark on white paper
     #[default]
     Light,
-    /// Light ink on dark paper.
-    Dark,
 }
 
 /// The colours of a picture. Text has a contrast of at least 4.5 to the paper, and marks and lines of at least 3, as WCAG 2.2

@@ -90,22 +90,12 @@ pub fn activity(seen: Observations) -> Activity {
         (true, Some(Phase::Checking)) => Activity::Checking,
         (true, Some(Phase::Recording | Phase::Settling)) => Activity::Recording,
         (false, None | Some(Phase::Idle)) => Activity::Idle,
-        (
-            false,
-            Some(
-                Phase::Proposing
-                | Phase::Committing
-                | Phase::Reviewing
-                | Phase::Checking
-                | Phase::Waiting
-                | Phase::Settling,
-            ),
-        ) => Activity::Left,
         (false, Some(Phase::Running | Phase::Guarding | Phase::Confirming | Phase::Recording)) => match seen.job {
             RunFound::Pending | RunFound::Going => Activity::RunningAlone,
             RunFound::Over => Activity::RunOver,
             RunFound::Gone | RunFound::Unstarted => Activity::Left,
         },
+        (false, Some(_)) => Activity::Left,
     }
 }
 
