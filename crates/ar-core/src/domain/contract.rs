@@ -209,12 +209,14 @@ macro_rules! table {
     (
         asked {$(
             $key:literal $value:literal in $heading:ident $(for $field:ident)?: $asked:ty {
+                $(#[doc = $help:literal])+
                 $($part:ident: $it:expr),* $(,)?
             };
         )*}
         caps {$(
             $(#[$cap_meta:meta])*
             $cap_key:literal $cap_value:literal in $cap_heading:ident for $cap:ident: $cap_asked:ty as $cap_held:ty {
+                $(#[doc = $cap_help:literal])+
                 $($cap_part:ident: $cap_it:expr),* $(,)?
             } |$cap_set:pat_param| $cap_line:expr;
         )*}
@@ -222,6 +224,7 @@ macro_rules! table {
             $(#[$meta:meta])*
             $term_key:literal $term_value:literal in $term_heading:ident
                 for $term:ident: $term_asked:ty as $held:ty $(, $natural:ident)? $(= $default:expr,)? {
+                $(#[doc = $term_help:literal])+
                 $($term_part:ident: $term_it:expr),* $(,)?
             } $(|$term_set:pat_param $(, $all:ident)?| $term_line:expr)?;
         )*}
@@ -379,16 +382,16 @@ macro_rules! table {
 
         /// All settings.
         pub(super) static ALL: &[Setting] = &[
-            $(setting!($key $value $heading $asked, $($field)?; $($part: $it,)*),)*
+            $(setting!($key $value $heading $asked, $($field)?; ($($help)+) $($part: $it,)*),)*
             $(setting!(
                 $cap_key $cap_value $cap_heading $cap_asked, $cap;
-                $($cap_part: $cap_it,)*
+                ($($cap_help)+) $($cap_part: $cap_it,)*
                 stored: |contract| texts(contract.caps.$cap.as_ref()),
                 lines: |contract| line(contract.caps.$cap.as_ref(), |$cap_set| $cap_line),
             ),)*
             $(setting!(
                 $term_key $term_value $term_heading $term_asked, $term;
-                $($term_part: $term_it,)*
+                ($($term_help)+) $($term_part: $term_it,)*
                 stored: |contract| stored::<$term_asked>(&contract.$term),
                 $(lines: |contract| {
                     $(let $all = contract;)?
@@ -399,13 +402,14 @@ macro_rules! table {
     };
 }
 
-/// A setting of a table's entry, with the field of [`Asked`] where it has one.
+/// A setting of a table's entry, with the field of [`Asked`] where it has one. Its help is the comment of its entry.
 macro_rules! setting {
-    ($key:literal $value:literal $heading:ident $asked:ty, $($field:ident)?; $($part:ident: $it:expr,)*) => {
+    ($key:literal $value:literal $heading:ident $asked:ty, $($field:ident)?; ($($help:literal)+) $($part:ident: $it:expr,)*) => {
         Setting {
             key: $key,
             value: $value,
             heading: Heading::$heading,
+            help: concat!($($help),+).trim_ascii_start(),
             $(
                 set: |asked, texts| <$asked as Form>::read(texts).map(|value| asked.$field = Some(value)),
                 asked: |asked| texts(asked.$field.as_ref()),
