@@ -288,11 +288,25 @@ pub enum Attempt {
     Recording(Recording),
 }
 
-/// What an attempt has at its step.
-enum Part<'a> {
-    Head(&'a AttemptHead),
-    Made(&'a Made),
-    Draft(&'a Draft),
+/// Matches an attempt by what it has at its step: its head, its change, or its change with its number.
+macro_rules! by_part {
+    ($attempt:expr, $head:ident => $of_head:expr, $made:ident => $of_made:expr, $draft:ident => $of_draft:expr $(,)?) => {
+        match $attempt {
+            Attempt::Call($head) => $of_head,
+            Attempt::Merge { made: $made, .. }
+            | Attempt::Ready($made)
+            | Attempt::Run($made)
+            | Attempt::Rerun($made)
+            | Attempt::Recording(Recording { made: $made, .. }) => $of_made,
+            Attempt::Rework($draft)
+            | Attempt::MergeWinner { draft: $draft, .. }
+            | Attempt::Tested { draft: $draft, .. }
+            | Attempt::Guard($draft)
+            | Attempt::Confirm($draft)
+            | Attempt::Review($draft)
+            | Attempt::Winner($draft) => $of_draft,
+        }
+    };
 }
 
 impl Attempt {
@@ -314,48 +328,14 @@ impl Attempt {
         }
     }
 
-    /// What it has at its step.
-    fn part(&self) -> Part<'_> {
-        match self {
-            Attempt::Call(head) => Part::Head(head),
-            Attempt::Merge { made, .. } | Attempt::Ready(made) | Attempt::Run(made) | Attempt::Rerun(made) => {
-                Part::Made(made)
-            }
-            Attempt::Recording(recording) => Part::Made(&recording.made),
-            Attempt::Rework(draft)
-            | Attempt::MergeWinner { draft, .. }
-            | Attempt::Tested { draft, .. }
-            | Attempt::Guard(draft)
-            | Attempt::Confirm(draft)
-            | Attempt::Review(draft)
-            | Attempt::Winner(draft) => Part::Draft(draft),
-        }
-    }
-
     /// What is known of it at each step.
     pub fn head(&self) -> &AttemptHead {
-        match self.part() {
-            Part::Head(head) => head,
-            Part::Made(made) | Part::Draft(Draft { made, .. }) => &made.head,
-        }
+        by_part!(self, head => head, made => &made.head, draft => &draft.made.head)
     }
 
     /// The same, to be changed.
     pub fn head_mut(&mut self) -> &mut AttemptHead {
-        match self {
-            Attempt::Call(head) => head,
-            Attempt::Merge { made, .. } | Attempt::Ready(made) | Attempt::Run(made) | Attempt::Rerun(made) => {
-                &mut made.head
-            }
-            Attempt::Recording(recording) => &mut recording.made.head,
-            Attempt::Rework(draft)
-            | Attempt::MergeWinner { draft, .. }
-            | Attempt::Tested { draft, .. }
-            | Attempt::Guard(draft)
-            | Attempt::Confirm(draft)
-            | Attempt::Review(draft)
-            | Attempt::Winner(draft) => &mut draft.made.head,
-        }
+        by_part!(self, head => head, made => &mut made.head, draft => &mut draft.made.head)
     }
 
     /// Its number.
@@ -370,11 +350,8 @@ impl Attempt {
 
     /// Its change; `None` while an agent is to make or to rework it.
     pub fn made(&self) -> Option<&Made> {
-        match self.part() {
-            Part::Head(_) => None,
-            Part::Made(made) => Some(made),
-            Part::Draft(draft) => (!matches!(self, Attempt::Rework(_))).then_some(&draft.made),
-        }
+        let is_reworked = matches!(self, Attempt::Rework(_));
+        by_part!(self, _head => None, made => Some(made), draft => (!is_reworked).then_some(&draft.made))
     }
 
     /// The commit of its change.
@@ -384,40 +361,18 @@ impl Attempt {
 
     /// Its change with its number, once that was measured.
     pub fn draft(&self) -> Option<&Draft> {
-        match self.part() {
-            Part::Draft(draft) => Some(draft),
-            Part::Head(_) | Part::Made(_) => None,
-        }
+        by_part!(self, _head => None, _made => None, draft => Some(draft))
     }
 
     /// The same, to be changed.
     pub fn draft_mut(&mut self) -> Option<&mut Draft> {
-        match self {
-            Attempt::Rework(draft)
-            | Attempt::MergeWinner { draft, .. }
-            | Attempt::Tested { draft, .. }
-            | Attempt::Guard(draft)
-            | Attempt::Confirm(draft)
-            | Attempt::Review(draft)
-            | Attempt::Winner(draft) => Some(draft),
-            _ => None,
-        }
+        by_part!(self, _head => None, _made => None, draft => Some(draft))
     }
 
     /// Its change; that of a call is its base.
     pub fn into_made(self) -> Made {
-        match self {
-            Attempt::Call(head) => Made { commit: head.base.clone(), head, ..Made::default() },
-            Attempt::Merge { made, .. } | Attempt::Ready(made) | Attempt::Run(made) | Attempt::Rerun(made) => made,
-            Attempt::Recording(recording) => recording.made,
-            Attempt::Rework(draft)
-            | Attempt::MergeWinner { draft, .. }
-            | Attempt::Tested { draft, .. }
-            | Attempt::Guard(draft)
-            | Attempt::Confirm(draft)
-            | Attempt::Review(draft)
-            | Attempt::Winner(draft) => draft.made,
-        }
+        let of_call = |head: AttemptHead| Made { commit: head.base.clone(), head, ..Made::default() };
+        by_part!(self, head => of_call(head), made => made, draft => draft.made)
     }
 
     /// What remains to be done of it once its record is there.
