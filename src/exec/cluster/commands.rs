@@ -50,21 +50,7 @@ struct States {
 struct CommandState {
     id: String,
     token: String,
-    state: StateName,
-}
-
-/// The states of the protocol.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum StateName {
-    Pending,
-    Running,
-    Done,
-    Failed,
-    Cancelled,
-    Timeout,
-    Oom,
-    Lost,
+    state: JobState,
 }
 
 /// The output of `cancel`.
@@ -95,7 +81,7 @@ pub(super) fn states(engine: &EngineCommands, jobs: &[NamedJob]) -> Result<Vec<J
     let States { version, jobs } = ask(&engine.states, &Jobs { version: FORMAT_VERSION, jobs })?;
     of_this_version(version)?;
     let told = |CommandState { id, token, state }| {
-        let word = EngineWord { state: meaning(state), restarts: 0 };
+        let word = EngineWord { state, restarts: 0 };
         JobReport { id: Some(id), token, word }
     };
     Ok(jobs.into_iter().map(told).filter(|told: &JobReport| told.token.starts_with(TOKENS)).collect())
@@ -124,18 +110,5 @@ fn of_this_version(version: u32) -> Result<(), NoAnswer> {
     match version {
         FORMAT_VERSION => Ok(()),
         other => Err(NoAnswer(format!("an answer of version {other}, where {FORMAT_VERSION} is known"))),
-    }
-}
-
-fn meaning(state: StateName) -> JobState {
-    match state {
-        StateName::Pending => JobState::Pending,
-        StateName::Running => JobState::Running,
-        StateName::Done => JobState::Done,
-        StateName::Failed => JobState::Failed,
-        StateName::Cancelled => JobState::Cancelled,
-        StateName::Timeout => JobState::TimedOut,
-        StateName::Oom => JobState::OutOfMemory,
-        StateName::Lost => JobState::Lost,
     }
 }

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::domain::Phase;
 
 /// The number of restarts of a lost run on the same commit.
@@ -117,8 +119,9 @@ pub fn recover(found: AttemptFacts) -> Vec<Step> {
     }
 }
 
-/// The state of a job, as its engine tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The state of a job, as its engine tells it; an engine of the user's by these words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum JobState {
     /// It waits in the queue, also again after it was put back.
     Pending,
@@ -131,10 +134,13 @@ pub enum JobState {
     /// Somebody ended it.
     Cancelled,
     /// It reached the time limit of its engine.
+    #[serde(rename = "timeout")]
     TimedOut,
     /// It needed more memory than it was given.
+    #[serde(rename = "oom")]
     OutOfMemory,
     /// Its node failed, or it had to make room for another job, and it does not go on.
+    #[serde(skip_deserializing)]
     Evicted,
     /// The engine says that it has lost it.
     Lost,
