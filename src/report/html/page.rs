@@ -132,9 +132,6 @@ const LIVE_STYLE: &str = concat!(include_str!("page.css"), include_str!("live.cs
 
 const LIVE_SCRIPT: &str = concat!(include_str!("page.js"), include_str!("live.js"));
 
-/// The places of the document that parts fill, in order.
-const PLACES: [&str; 8] = ["alarm", "pick", "chart", "facts", "lanes", "log", "guardians", "rest"];
-
 /// The most lines of a log, from its end, and of a report of an escalation, from its start.
 const LOG_LINES: usize = 30;
 
@@ -167,35 +164,8 @@ pub enum LivePart<'a> {
 
 /// The document: it holds nothing of any session, and its script fetches everything.
 pub fn live_page() -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="referrer" content="no-referrer";
-                link rel="icon" href="data:,";
-                title { "ar" }
-                style { (PreEscaped(LIVE_STYLE)) }
-            }
-            body.live {
-                main {
-                    p #link role="status" { "connecting" }
-                    div #doing aria-live="polite" {}
-                    @for place in PLACES { div id=(place) {} }
-                    noscript { p.missing { "This page needs JavaScript. " code { "ar report --format html" } " writes one that does not." } }
-                }
-                dialog #experiment aria-label="experiment" {
-                    form method="dialog" { button { "close" } }
-                    div {}
-                }
-                footer { p { "ar " (env!("CARGO_PKG_VERSION")) ", read only" } }
-                script { (PreEscaped(LIVE_SCRIPT)) }
-            }
-        }
-    }
-    .into_string()
+    let page: String = include_str!("live.html").lines().map(str::trim_start).collect();
+    page.replace("{version}", env!("CARGO_PKG_VERSION")).replace("{style}", LIVE_STYLE).replace("{script}", LIVE_SCRIPT)
 }
 
 /// The policy of the document and its parts: only its own script and style run, and it talks to nobody but its own server.
