@@ -8,7 +8,7 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use sha2::{Digest, Sha256};
 
 use super::{details, inside, shown, table, timeline};
@@ -77,25 +77,16 @@ fn course(picture: &Markup, key: &Markup) -> Markup {
 
 /// A page with this content.
 fn page(title: &str, content: &Markup) -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(policy(STYLE, SCRIPT));
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                main { (content) }
-                footer { p { "ar " (env!("CARGO_PKG_VERSION")) } }
-                script { (PreEscaped(SCRIPT)) }
-            }
-        }
-    }
-    .into_string()
+    let page = document(include_str!("page.html"), STYLE, SCRIPT).replace("{policy}", &policy(STYLE, SCRIPT));
+    let (head, rest) = page.split_once("{title}").unwrap_or_default();
+    let (between, foot) = rest.split_once("{content}").unwrap_or_default();
+    format!("{head}{}{between}{}{foot}", html! { (title) }.0, content.0)
+}
+
+/// A document with this style and this script, in which the ends of lines and the blanks before them are left out.
+fn document(page: &str, style: &str, script: &str) -> String {
+    let page: String = page.lines().map(str::trim_start).collect();
+    page.replace("{version}", env!("CARGO_PKG_VERSION")).replace("{style}", style).replace("{script}", script)
 }
 
 /// The content security policy: a browser runs only a page's own style and script, by their hashes, and loads
@@ -164,8 +155,7 @@ pub enum LivePart<'a> {
 
 /// The document: it holds nothing of any session, and its script fetches everything.
 pub fn live_page() -> String {
-    let page: String = include_str!("live.html").lines().map(str::trim_start).collect();
-    page.replace("{version}", env!("CARGO_PKG_VERSION")).replace("{style}", LIVE_STYLE).replace("{script}", LIVE_SCRIPT)
+    document(include_str!("live.html"), LIVE_STYLE, LIVE_SCRIPT)
 }
 
 /// The policy of the document and its parts: only its own script and style run, and it talks to nobody but its own server.
