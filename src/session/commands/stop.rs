@@ -14,7 +14,7 @@ use crate::rules::{Activity, Observations, UnrecordedTip, activity};
 use crate::session::errors::SessionError;
 use crate::session::files::{Choice, choose_session, read_history, refuse_elsewhere, session_tags};
 use crate::session::store::{RUN, is_reported, remove_reports};
-use crate::session::{StatusReader, unrecorded_tip};
+use crate::session::{StatusWatcher, unrecorded_tip};
 pub use crate::state::StoppingBeside;
 use crate::state::{EventLog, Journal, Owner, SessionFolder, StateError, Stopping, further_runs};
 
@@ -202,25 +202,14 @@ pub fn inspect_all(sessions: Vec<(PathBuf, Tag)>, clock: Clock) -> (Vec<(PathBuf
     (seen, troubles)
 }
 
-/// Looks at one session again and again.
-pub struct StatusWatcher<'a> {
-    repo: &'a Repo,
-    reader: StatusReader<'a>,
-}
-
-impl<'a> StatusWatcher<'a> {
-    /// Prepares to look at a session; looks at nothing yet.
-    pub fn new(repo: &'a Repo, tag: Tag, clock: Clock) -> StatusWatcher<'a> {
-        StatusWatcher { repo, reader: StatusReader::new(repo, tag, clock) }
-    }
-
+impl StatusWatcher<'_> {
     /// Reads the current status.
     ///
     /// # Errors
     ///
     /// Git cannot read the session's refs. Damaged state files and records are not errors: the result names them.
     pub fn look(&mut self) -> Result<SessionStatus, SessionError> {
-        let mut status = self.reader.read()?;
+        let mut status = self.read()?;
         match self.unrecorded_tip(&status) {
             Ok(tip) => status.unrecorded_tip = tip,
             Err(error) => status.damage.push(with_causes(&error)),
@@ -234,19 +223,8 @@ impl<'a> StatusWatcher<'a> {
         if status.activity != Activity::Idle || contract.imported {
             return Ok(None);
         }
-        let folder = SessionFolder::new(self.repo.main_worktree(), &status.tag);
         // An unreadable journal is among the damage already.
-        let Ok(Some(journal)) = folder.journal() else { return Ok(None) };
+        let Ok(Some(journal)) = self.folder.journal() else { return Ok(None) };
         unrecorded_tip(self.repo, contract, &journal, &status.history)
-    }
-
-    /// Returns whether the session still exists. An unreadable one counts as existing.
-    pub fn is_there(&self) -> bool {
-        self.reader.is_there()
-    }
-
-    /// The last lines of a log as a terminal would show them, without escapes; none where there is no log.
-    pub fn last_lines(&self, log: &Path) -> Vec<String> {
-        self.reader.last_lines(log)
     }
 }

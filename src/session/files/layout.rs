@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::{env, fs};
 
 use super::PROGRAM;
-use crate::domain::{CommitId, Space, shell_word};
+use crate::domain::{CommitId, Space, WordList, shell_word, word_list};
 use crate::exec;
 use crate::fs::{FileStamp, make_folder, move_away, move_no_folder_away, read_at_most};
 use crate::git::{Repo, Stored};
@@ -26,17 +26,7 @@ pub(crate) const UNFINISHED: &str = "unfinished";
 pub(crate) const TEMPORARY: &str = "temporary";
 
 /// The files that `ar` and its agents keep in the repository's root and out of git.
-pub(super) const OWN_FILES: &[&str] = &[
-    "/.autoresearch/",
-    "/results.tsv",
-    "/results.tsv.before-repair*",
-    "/run.log",
-    "/run.log.before*",
-    "/autoresearch-lessons.md",
-    "/.aider.chat.history.md",
-    "/.aider.input.history",
-    "/.aider.tags.cache.v*/",
-];
+pub(super) static OWN_FILES: WordList = WordList::new(|| word_list(include_str!("lists/own_files.txt")));
 
 /// Returns whether `ar` itself writes this file of the working tree.
 pub(crate) fn is_own(path: &Path) -> bool {
@@ -70,7 +60,7 @@ pub fn refuse_tracked<const N: usize>(repo: &Repo, ledgers: [PathBuf; N]) -> Res
 
 /// Has git ignore `ar`'s own files. Other metrics than the first have ledgers of their own.
 pub(crate) fn exclude_own(repo: &Repo, ledgers: &[String]) -> Result<(), SessionError> {
-    repo.exclude(OWN_FILES)?;
+    repo.exclude(&OWN_FILES)?;
     let others = ledgers.iter().filter(|name| *name != RESULTS).map(|name| format!("/{name}*"));
     Ok(repo.exclude(&others.collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>())?)
 }

@@ -234,5 +234,5 @@ pub(crate) fn is_fetched(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
     {
         return Ok(false);
     }
-    Ok(repo.refs.branch(&tag.branch_ref())?.is_none() || !repo.excludes(OWN_FILES)?)
+    Ok(repo.refs.branch(&tag.branch_ref())?.is_none() || !repo.excludes(&OWN_FILES)?)
 }

@@ -4,4 +4,4 @@ mod session_view;
 mod status;
 
 pub use session_view::*;
-pub(crate) use status::*;
+pub use status::*;

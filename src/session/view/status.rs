@@ -26,19 +26,19 @@ use crate::session::store::{RUN, job_of, job_place, run_name};
 use crate::state::{EscalationFiles, Journal, Presence, SessionFolder, read_log_tail};
 
 /// Reads the status of one session again and again.
-pub(crate) struct StatusReader<'a> {
-    repo: &'a Repo,
+pub struct StatusWatcher<'a> {
+    pub(crate) repo: &'a Repo,
     tag: Tag,
     clock: Clock,
-    folder: SessionFolder,
+    pub(crate) folder: SessionFolder,
     records: Records,
 }
 
-impl<'a> StatusReader<'a> {
-    /// A reader that has read nothing yet.
-    pub(crate) fn new(repo: &'a Repo, tag: Tag, clock: Clock) -> StatusReader<'a> {
+impl<'a> StatusWatcher<'a> {
+    /// Prepares to look at a session; looks at nothing yet.
+    pub fn new(repo: &'a Repo, tag: Tag, clock: Clock) -> StatusWatcher<'a> {
         let folder = SessionFolder::new(repo.main_worktree(), &tag);
-        StatusReader { repo, clock, folder, records: Records::default(), tag }
+        StatusWatcher { repo, clock, folder, records: Records::default(), tag }
     }
 
     /// Reads the current status, without the commits of an idle session's branch that belong to no experiment.
@@ -48,7 +48,7 @@ impl<'a> StatusReader<'a> {
     /// Git cannot read the session's refs. Damaged state files and records are not errors: the result names them.
     pub(crate) fn read(&mut self) -> Result<SessionStatus, SessionError> {
         self.records.look(self.repo, &self.tag)?;
-        let StatusReader { repo, clock, folder, tag, records } = &*self;
+        let StatusWatcher { repo, clock, folder, tag, records } = &*self;
         let mut damage = Damage(records.damage.clone());
         let history = Arc::clone(&records.history);
         let contract = self.contract(&mut damage);
@@ -151,12 +151,12 @@ impl<'a> StatusReader<'a> {
     }
 
     /// Returns whether the session still exists. An unreadable one counts as existing.
-    pub(crate) fn is_there(&self) -> bool {
+    pub fn is_there(&self) -> bool {
         is_session(self.repo, &self.tag).unwrap_or(true)
     }
 
     /// The last lines of a log as a terminal would show them, without escapes; none where there is no log.
-    pub(crate) fn last_lines(&self, log: &Path) -> Vec<String> {
+    pub fn last_lines(&self, log: &Path) -> Vec<String> {
         let text = read_log_tail(log).map(|bytes| plain_text(&bytes)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }

@@ -15,7 +15,7 @@ use crate::rules::{ExperimentLogs, History, logs_to_drop};
 use crate::session::errors::SessionError;
 use crate::session::files::refuse_full;
 use crate::session::store::Store;
-use crate::session::view::{SessionView, StatusReader};
+use crate::session::view::{SessionView, StatusWatcher};
 use crate::state::{EventLog, IdeaFile, Level, SessionFolder, StateError};
 
 /// Writes a checkpoint if one is due. It has its time in the journal before it is begun, so that it is written once.
@@ -68,7 +68,7 @@ fn this_second() -> Timestamp {
 /// Writes the checkpoint of a moment, and gives its path.
 fn checkpoint(store: &Store, at: Timestamp) -> Result<PathBuf, SessionError> {
     let view = SessionView::open(store.repo.worktree(), Some(store.contract.tag.clone()))?;
-    let status = StatusReader::new(&view.repo, view.tag.clone(), store.clock).read()?;
+    let status = StatusWatcher::new(&view.repo, view.tag.clone(), store.clock).read()?;
     // Without them it is less, and no worse.
     let ideas = IdeaFile::new(store.repo.main_worktree()).read().unwrap_or_default().ideas;
     let name = at.strftime("%Y-%m-%dT%H-%M-%SZ.md").to_string();

@@ -5,20 +5,19 @@ use strum::{Display, EnumMessage, EnumString, VariantArray};
 
 use super::{FailureClass, Outcome};
 
-/// The dialect in which a new results.tsv is written. A new dialect is a variant here, behind those that are
-/// there, with what the help says of it, and its format.
+/// The dialect in which a new results.tsv is written: that of `ar` has hashes of 8 characters and `nan` for no number, Karpathy's
+/// has hashes of 7 characters, `0.000000` for no number, and no row for a refused change. A new dialect is a variant here,
+/// behind those that are there, with what the help says of it, and its format.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Display, EnumMessage, EnumString, VariantArray,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum LedgerDialect {
-    /// `commit_hash … improved|rejected|failed`, 8-character hashes, `nan` for no number.
+    /// commit_hash, improved / rejected / failed
     #[default]
-    #[strum(message = "commit_hash, improved / rejected / failed")]
     Ar,
-    /// `commit … keep|discard|crash`, 7-character hashes, `0.000000` for no number, no row for a refused change.
-    #[strum(message = "commit, keep / discard / crash")]
+    /// commit, keep / discard / crash
     Karpathy,
 }
 

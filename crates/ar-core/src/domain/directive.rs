@@ -14,12 +14,10 @@ use super::{ExperimentId, Number};
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Ladder {
-    /// Refine, then pivot, then look elsewhere, then flag.
+    /// Refine after 3 experiments, pivot after 5, flag for review instead of the third pivot
     #[default]
-    #[strum(message = "Refine after 3 experiments, pivot after 5, flag for review instead of the third pivot")]
     Refine,
-    /// Pivot the structure soon, and flag soon.
-    #[strum(message = "Pivot the structure after 2 experiments without a finding, flag for review after 4")]
+    /// Pivot the structure after 2 experiments without a finding, flag for review after 4
     Structural,
 }
 

@@ -25,13 +25,11 @@ const CLUSTER_SLOTS: u32 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Display, EnumMessage, EnumString, VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub enum ExecutorName {
-    /// This machine.
-    #[strum(message = "Run everything on this machine")]
+    /// Run everything on this machine
     Local,
-    /// Slurm.
-    #[strum(message = "Submit runs and guards to Slurm with `sbatch`")]
+    /// Submit runs and guards to Slurm with `sbatch`
     Slurm,
-    /// The commands of `[executor]`.
+    /// The commands of `[executor]`
     #[strum(message = "Submit runs and guards with the commands of [executor] in ar.toml")]
     Commands,
 }
@@ -100,15 +98,12 @@ fn default_lost_after() -> Duration {
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Sandbox {
-    /// A wall where the system can build one.
+    /// Use bubblewrap where it works
     #[default]
-    #[strum(message = "Use bubblewrap where it works")]
     Auto,
-    /// A wall, or no start.
-    #[strum(message = "Refuse to start where bubblewrap does not work")]
+    /// Refuse to start where bubblewrap does not work
     Require,
-    /// No wall.
-    #[strum(message = "Start everything without a wall")]
+    /// Start everything without a wall
     Off,
 }
 

@@ -252,12 +252,17 @@ fn metric_file(text: &str) -> Result<MetricSource, String> {
     Ok(MetricSource::File { path: path.into(), pointer: pointer.into() })
 }
 
+/// The help of a choice: its comment, or a message where that would be no text for rustdoc.
+fn help_of(choice: &impl EnumMessage) -> Option<&'static str> {
+    choice.get_message().or(choice.get_documentation())
+}
+
 /// Implements [`Value`] for types with few values, each with a name and a help.
 macro_rules! choices {
     ($($type:ty)*) => { $(impl Value for $type {
         const KIND: Kind = Kind::Text;
         const CHOICES: Choices =
-            || Self::VARIANTS.iter().map(|it| (it.to_string(), it.get_message().unwrap_or_default())).collect();
+            || Self::VARIANTS.iter().map(|it| (it.to_string(), help_of(it).unwrap_or_default())).collect();
 
         fn parse(text: &str) -> Result<Self, String> {
             let names = || (<Self as Value>::CHOICES)().into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");

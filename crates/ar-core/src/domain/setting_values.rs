@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -18,15 +19,12 @@ use super::{FORMAT_VERSION, Number, as_text, duration_text, seconds};
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Carry {
-    /// Those that change no number, as far as `ar` sees.
+    /// Set aside what a run reads and changes, such as a checkpoint
     #[default]
-    #[strum(message = "Set aside what a run reads and changes, such as a checkpoint")]
     Found,
-    /// All of them.
-    #[strum(message = "Let each run find everything that earlier ones left")]
+    /// Let each run find everything that earlier ones left
     All,
-    /// None but bytecode, environments, marked caches and records of trackers.
-    #[strum(message = "Set aside everything that runs leave, as slots do")]
+    /// Set aside everything that runs leave, as slots do
     None,
 }
 
@@ -37,15 +35,12 @@ pub enum Carry {
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Decide {
-    /// By its first run.
+    /// By its first run
     #[default]
-    #[strum(message = "By its first run")]
     Once,
-    /// By up to 4 fresh runs after a first run that passes the screen.
-    #[strum(message = "By up to 4 fresh runs after a first one that is good enough")]
+    /// By up to 4 fresh runs after a first one that is good enough
     Confirmed,
-    /// The same with stricter bars: at most one false keep in five.
-    #[strum(message = "By the same, with at most one false keep in five")]
+    /// By the same, with at most one false keep in five
     Strict,
 }
 
@@ -227,21 +222,10 @@ pub enum SizeLimit {
 }
 
 /// The units, larger ones first where one is a suffix of another; `G` is a GiB, as in `du -h`.
-const UNITS: [(&str, u64); 13] = [
-    ("TB", 1_000_000_000_000),
-    ("GB", 1_000_000_000),
-    ("MB", 1_000_000),
-    ("kB", 1_000),
-    ("TiB", 1 << 40),
-    ("GiB", 1 << 30),
-    ("MiB", 1 << 20),
-    ("KiB", 1 << 10),
-    ("T", 1 << 40),
-    ("G", 1 << 30),
-    ("M", 1 << 20),
-    ("K", 1 << 10),
-    ("B", 1),
-];
+static UNITS: LazyLock<Vec<(&str, u64)>> = LazyLock::new(|| {
+    let units = include_str!("lists/sizes.txt").lines().filter_map(|line| line.split_once(": "));
+    units.filter_map(|(name, bytes)| Some((name, bytes.parse().ok()?))).collect()
+});
 
 impl FromStr for SizeLimit {
     type Err = String;

@@ -19,12 +19,10 @@ use super::{ExperimentId, Tag, count_of, exact_time};
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Escalate {
-    /// It stops.
+    /// Stop with exit code 4
     #[default]
-    #[strum(message = "Stop with exit code 4")]
     Stop,
-    /// It waits until the cause is gone or the user says something.
-    #[strum(message = "Wait for the cause to go, or for a word by `ar tell`")]
+    /// Wait for the cause to go, or for a word by `ar tell`
     Wait,
 }
 
