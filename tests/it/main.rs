@@ -67,6 +67,7 @@ mod interrupt;
 mod karpathy;
 mod keep_logs;
 mod kill;
+mod kill_all;
 mod ladder;
 mod lanes;
 mod layout;
