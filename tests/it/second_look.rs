@@ -1,9 +1,12 @@
 //! Second looks: the discard that came closest is measured again, `--second-look`.
 
+use std::fs;
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::confirm::{artifacts, made, noisy, runs, shown};
-use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time};
+use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// Its first change is good and unlucky with the seed of its first run; all others follow it and harm, each more than the one before.
 const UNLUCKY: &str = "[ $AR_EXPERIMENT = 1 ] || until grep -qs 'change 1$' $REPO/results.tsv; do sleep 0.02; done; \
@@ -102,6 +105,27 @@ fn a_discard_that_conflicts_with_the_incumbent_is_marked_and_gets_no_runs() {
     let all = ar(&repo, ["log", "--format", "json"]).ok().json();
     assert_eq!(all["experiments"].as_array().unwrap().len(), 1 + 6, "it has no record of its own");
     ar(&repo, ["doctor", "t"]).ok();
+}
+
+#[test]
+fn a_second_look_that_ends_while_another_run_is_active_accuses_nobody() {
+    let repo = noisy();
+    let holds = ["hold-3-1", "hold-4-1"].map(|name| repo.outside().join(name));
+    holds.iter().for_each(|hold| fs::write(hold, "").unwrap());
+    let agent = "echo $((AR_EXPERIMENT + 2)) > value; printf '{\"direction\": \"n%s\"}' $AR_EXPERIMENT > $AR_PROPOSAL; \
+                 echo change $AR_EXPERIMENT";
+    let mut command =
+        ar_command(&repo, &repo.path(), args(agent, &["--max-experiments", "4", "--slots", "2", "--ahead", "1"]));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the run of the fourth", || made(&repo).contains(&"4 1".to_owned()).then_some(()));
+    fs::remove_file(&holds[0]).unwrap();
+    let is_recorded = || repo.try_git(["rev-parse", "-q", "--verify", "refs/autoresearch/t/00005"]).status.success();
+    until("the record of the second look", || is_recorded().then_some(()));
+    fs::remove_file(&holds[1]).unwrap();
+    let called = Called::from(child.wait_with_output().unwrap()).ok();
+    assert!(!format!("{}{}", called.stdout, called.stderr).contains("restored"), "{called:#?}");
+    assert!(!repo.exists(".autoresearch/t/state/directions_tried.json.rewritten"), "{called:#?}");
+    assert_eq!(looks(&repo).len(), 1, "{called:#?}");
 }
 
 /// Where a session with a second look is killed.

@@ -259,6 +259,7 @@ impl Store {
         }
         if record.direction.is_some() {
             Memory::new(&self.folder.state()).write_directions(self.history.records())?;
+            self.expected.expect_again(&self.folder.state());
         }
         self.note_findings(record.id, &record.findings())?;
         crash::point("settling.direction_noted");
