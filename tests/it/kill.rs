@@ -1,7 +1,7 @@
 //! Killed at any moment, a session goes on as if nothing had been.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::outcome::{assert_outcome, outcome};
@@ -53,8 +53,19 @@ fn random_kills_change_nothing_about_a_session() {
 pub(crate) fn run_and_kill(
     repo: &TestRepo,
     salt: u64,
+    moments: [u64; 3],
+    call: impl Fn(&TestRepo) -> Vec<String>,
+) -> u64 {
+    run_and_kill_by(repo, salt, moments, call, |child| child.kill().unwrap())
+}
+
+/// Does the same, and kills as it is told.
+pub(crate) fn run_and_kill_by(
+    repo: &TestRepo,
+    salt: u64,
     [first, step, span]: [u64; 3],
     call: impl Fn(&TestRepo) -> Vec<String>,
+    mut kill: impl FnMut(&mut Child),
 ) -> u64 {
     // On slots each recovery writes the journal: there only a commit or a record is progress.
     let progress = || {
@@ -81,7 +92,7 @@ pub(crate) fn run_and_kill(
                 panic!("after {kills} kills: {status}: {said}");
             }
             None => {
-                child.kill().unwrap();
+                kill(&mut child);
                 child.wait().unwrap();
                 kills += 1;
                 stuck = if progress() == before { stuck + 1 } else { 0 };
