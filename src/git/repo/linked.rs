@@ -4,6 +4,7 @@
 //! again where somebody deletes them. A crash, a full disk or another process may leave odd entries. Git skips most of them,
 //! and so does everything here.
 
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf, absolute};
 use std::thread::sleep;
@@ -42,6 +43,9 @@ const POINTER: u64 = 64 * 1024;
 
 /// The file in a working tree's own git folder that locks it, with the reason in it.
 const LOCKED: &str = "locked";
+
+/// The content of that while a working tree is made.
+const INITIALIZING: &[u8] = b"initializing";
 
 /// A working tree that is kept.
 #[derive(Debug)]
@@ -252,14 +256,17 @@ impl Repo {
         }
     }
 
-    /// Finds the entries in git's folder for a working tree at `dir`: those that name it, and an odd one that it leads
-    /// to itself.
+    /// Finds the entries in git's folder for a working tree at `dir`: those that name it, an odd one that it leads to itself, and
+    /// those that a process left which was killed as it began to make it.
     fn registered_at(&self, dir: &Path) -> Result<Vec<LinkedEntry>> {
         let led_to = read_at_most(&dir.join(DOT_GIT), POINTER).unwrap_or_default();
         let led_to = led_to.strip_prefix(b"gitdir: ").map(|path| dir.join(to_path(path.trim_ascii_end().as_bstr())));
         let is_it = |entry: &LinkedEntry| match &entry.root {
             Some(root) => real_place(root) == dir,
-            None => led_to.as_ref().is_some_and(|path| real_place(path) == real_place(&entry.path)),
+            None => {
+                is_half_made(&entry.path, dir)
+                    || led_to.as_ref().is_some_and(|path| real_place(path) == real_place(&entry.path))
+            }
         };
         Ok(self.linked_entries()?.into_iter().filter(is_it).collect())
     }
@@ -348,6 +355,19 @@ fn remove_entry(path: &Path) -> io::Result<()> {
         }
     }
     fs::remove_dir_all(path)
+}
+
+/// Returns whether an entry that names no working tree has just been begun for one at `dir`: it has the name of that, maybe with a
+/// number, and at most the lock that a tree has while it is made.
+fn is_half_made(entry: &Path, dir: &Path) -> bool {
+    let names = entry.file_name().and_then(OsStr::to_str).zip(dir.file_name().and_then(OsStr::to_str));
+    let number = names.and_then(|(entry, dir)| entry.strip_prefix(dir));
+    let is_of_it = number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()));
+    is_of_it
+        && match read_at_most(&entry.join(LOCKED), LARGEST) {
+            Ok(lock) => INITIALIZING.starts_with(lock.trim_ascii_end()),
+            Err(error) => absent(&error) && is_empty(entry).unwrap_or(false),
+        }
 }
 
 /// The path without links on the way there; also where the last part is missing, or a link.

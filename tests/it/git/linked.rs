@@ -392,3 +392,33 @@ fn an_emptied_head_is_put_back_where_its_log_says_that_it_was() {
         }
     }
 }
+
+#[test]
+fn an_entry_that_was_only_begun_for_a_tree_goes_with_the_next_one_and_others_stay() {
+    let repo = repository();
+    let git = open(&repo);
+    let dir = place(&repo, "t", "review-5");
+    let entries = || -> Vec<String> {
+        let all = git.linked_entries().unwrap();
+        all.iter().map(|entry| entry.path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+    };
+    let begin = |name: &str, lock: Option<&str>| {
+        let entry = repo.file(".git/worktrees").join(name);
+        fs::create_dir_all(&entry).unwrap();
+        lock.into_iter().for_each(|lock| fs::write(entry.join("locked"), lock).unwrap());
+    };
+    // Of another tree, and of one that somebody locked.
+    begin("review", Some("initializing\n"));
+    begin("review-53", Some("on a stick\n"));
+    let others = ["review", "review-53"];
+    for left in [None, Some(""), Some("initializing\n")] {
+        begin("review-5", left);
+        begin("review-51", left);
+        let kept = keep(&repo, &git, &dir);
+        assert_eq!(kept.state, TreeState::Made, "{left:?}");
+        assert_eq!(entries(), ["review", "review-5", "review-53"], "{left:?}");
+        begin("review-51", left);
+        git.remove_kept(&dir).unwrap();
+        assert_eq!(entries(), others, "{left:?}");
+    }
+}
