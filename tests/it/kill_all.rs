@@ -157,7 +157,7 @@ fn check_runs(repo: &TestRepo, records: &[Value], lost: &BTreeSet<String>, what:
         }
         check_number(record, &runs, what);
     }
-    let mut made = lost;
+    let mut made = lost.clone();
     for line in noted(repo, "ends") {
         let (_, role, run) = of_line(&line);
         if role == "check" {
@@ -165,10 +165,13 @@ fn check_runs(repo: &TestRepo, records: &[Value], lost: &BTreeSet<String>, what:
         }
         // The first run of an experiment, a second look or a trial is in the same kind of folder.
         let is_it = |known: &String| known == role || role == "first" && known != "baseline";
-        // A trial that nobody had any use for is in no record.
+        // A trial that nobody had any use for is in no record; nor is the start that was lost of a run that was given up.
         let may_be_useless = ["trial", "first"].contains(&role);
         let is_useless = || may_be_useless && !records.iter().any(|record| record.to_string().contains(&run.1));
-        assert!(known.get(&run).is_some_and(is_it) || is_useless(), "{what}: {line} is lost, {:?}", known.get(&run));
+        let is_of_it = |record: &&Value| record["commit"] == run.1.as_str() && record["failure"]["class"] == "lost";
+        let is_given_up = || lost.contains(&run) && records.iter().any(|record| is_of_it(&record));
+        let is_counted = known.get(&run).is_some_and(is_it) || is_useless() || is_given_up();
+        assert!(is_counted, "{what}: {line} is lost, {:?}: {records:#?}", known.get(&run));
         made.insert(run);
     }
     let invented: Vec<_> = known.keys().filter(|run| !made.contains(*run)).collect();
