@@ -187,7 +187,7 @@ fn a_session_that_is_killed_at_any_point_ends_as_if_nothing_had_been() {
             let Some(traces) = play(pair[0].whole, &kills) else { return false };
             let is_missed = |start: &&Start| !traces[1..].iter().any(|trace| trace.contains_key(start.first.point));
             let mut missed = pair.iter().skip(1).filter(is_missed);
-            missed.all(|start| play(start.whole, &[start.first.clone()]).is_some())
+            missed.all(|start| play(start.whole, std::slice::from_ref(&start.first)).is_some())
         });
         assert!(!ended_well.contains(&false), "what came of each of them is told above");
         return assert_passed(tally);
