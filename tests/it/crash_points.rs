@@ -37,6 +37,7 @@ pub(crate) const IN_CONFIRMING: &[&str] = &[
     "hidden.noted",
     "hidden.over",
     "second_look.opened",
+    "verifying.noted",
 ];
 
 /// The names of the points that only a run that finds something of earlier ones passes, sorted; `carry` kills at them.
