@@ -64,6 +64,20 @@ pub(crate) fn made(repo: &TestRepo) -> Vec<String> {
     made
 }
 
+/// The runs that were made more than once. On slots, two changes that are confirmed side by side may each make one of the
+/// baseline's.
+pub(crate) fn made_twice(repo: &TestRepo) -> Vec<String> {
+    let folders = |seed: &str| {
+        let changes = (1..20).map(|id| repo.file(format!(".autoresearch/t/runs/{id:05}/baseline-{seed}")));
+        changes.filter(|folder| folder.exists()).count()
+    };
+    let on_slots = repo.exists(".autoresearch/t/trees");
+    let mut twice: Vec<String> =
+        made(repo).windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone()).collect();
+    twice.retain(|run| !on_slots || run.strip_prefix("0 ").is_none_or(|seed| folders(seed) < 2));
+    twice
+}
+
 pub(crate) fn shown(repo: &TestRepo, id: u32) -> Value {
     ar(repo, ["show", &id.to_string(), "--tag", "t", "--format", "json"]).ok().json()
 }
@@ -164,9 +178,7 @@ fn on_slots_fresh_runs_decide_and_each_seed_is_used_once() {
     assert_eq!(shown(&repo, 1)["outcome"], "keep");
     assert_eq!(shown(&repo, 2)["outcome"], "discard");
     (0..=4).for_each(|id| _ = artifacts(&repo, &shown(&repo, id)));
-    let mut once = made(&repo);
-    once.dedup();
-    assert_eq!(once, made(&repo), "{said:#?}");
+    assert!(made_twice(&repo).is_empty(), "{:?} {said:#?}", made_twice(&repo));
     ar(&repo, ["doctor", "t"]).ok();
 }
 
@@ -334,16 +346,15 @@ fn is_killed_and_resumed(point: &str, time: u32, more: &[&str], whole: &(Vec<Val
     assert!(killed.code.is_none() || is_passed && killed.code == Some(0), "{point}:{time} killed nobody: {killed:#?}");
     let resumed = ar_in_time(&repo, ["resume", "t"]);
     assert!(matches!(resumed.code, Some(0 | 1)), "{resumed:#?}");
-    let mut once = made(&repo);
-    once.dedup();
     if more.is_empty() {
         assert_eq!(&outcome(&repo), whole, "killed at {point}:{time}: {resumed:#?}");
-        assert_eq!(once, all, "killed at {point}:{time}");
+        assert_eq!(made(&repo), all, "killed at {point}:{time}");
     } else {
         let records = repo.git(["for-each-ref", "--format=%(refname:lstrip=3)", "refs/autoresearch/t/0*"]);
         records.lines().for_each(|id| _ = artifacts(&repo, &shown(&repo, id.parse().unwrap())));
     }
-    assert_eq!(once, made(&repo), "a seed was used twice; killed at {point}:{time}");
+    let twice = made_twice(&repo);
+    assert!(twice.is_empty(), "a seed was used twice; killed at {point}:{time}: {twice:?}");
     ar(&repo, ["doctor", "t"]).ok();
     let fsck = Command::new("git").args(["fsck", "--strict"]).current_dir(repo.path()).output().unwrap();
     assert!(fsck.status.success(), "{fsck:?}");

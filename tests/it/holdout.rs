@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::confirm::{made, runs, shown};
+use crate::confirm::{made, made_twice, runs, shown};
 use crate::kill::{in_turn, run_and_kill, soak};
 use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
 
@@ -630,9 +630,7 @@ fn killed_at_any_point_no_hidden_run_is_lost_or_doubled() {
         assert_eq!(killed.code, None, "{point} {layout:?} killed nobody: {killed:#?}");
         ar_in_time(&repo, ["resume", "t"]).ok();
         assert_eq!(outcomes(&repo), outcomes(&whole), "{point} {layout:?}");
-        let mut once = made(&repo);
-        once.dedup();
-        assert_eq!(once, made(&repo), "{point} {layout:?}: a run was made twice");
+        assert!(made_twice(&repo).is_empty(), "{point} {layout:?}: {:?} were made twice", made_twice(&repo));
         // On slots, a winner whose base is no longer the best one runs once more.
         assert!(!layout.is_empty() || values(&repo) == values(&whole), "{point} {:?}", values(&repo));
         let reason = shown(&repo, 2)["reason"].as_str().unwrap().to_owned();
@@ -655,9 +653,7 @@ fn random_kills_lose_and_double_no_hidden_run() {
         for layout in [&[][..], &["--slots", "2", "--calls", "1", "--ahead", "0"]] {
             let Some(repo) = split() else { return };
             kills += run_and_kill(&repo, kills, [40, 53, 400], |repo| args(repo, agent, &[&looks, layout].concat()));
-            let mut once = made(&repo);
-            once.dedup();
-            assert_eq!(once, made(&repo), "{layout:?}: a run was made twice");
+            assert!(made_twice(&repo).is_empty(), "{layout:?}: {:?} were made twice", made_twice(&repo));
             let runs: Vec<String> = entries(&repo, "run")
                 .iter()
                 .map(|run| {
