@@ -1,0 +1,262 @@
+//! Ablation: which kept changes carry the gain, by fresh runs of the best experiment without them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{FreshNews, FreshRun, FreshRuns, FreshSubject, FreshTerms, first_seed_of, usual_seconds};
+use crate::domain::{
+    Ablated, AblatedRun, AblationStep, CommitId, ExperimentId, FORMAT_VERSION, Record, experiment_name, list,
+};
+use crate::git::Merged;
+use crate::rules::{AblatingRun, AblationState, AblationTerms, ablation, fresh_groups, most_ablating_runs};
+use crate::session::SessionView;
+use crate::session::errors::{CannotStart, SessionError, VerifyError, refuse};
+use crate::session::handlers::write_tag;
+use crate::session::store::{Interrupts, read_tag};
+
+/// The result of an ablation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ablation {
+    /// The conclusion from the runs.
+    pub found: Ablated,
+    /// The reason for each change that cannot be taken out by itself.
+    pub stuck: BTreeMap<ExperimentId, String>,
+    /// The branch without the dropped changes, as git shows it.
+    pub branch: Option<String>,
+}
+
+/// Measures the best experiment with and without each kept change, by `runs` fresh runs of each, and with `drops` makes a
+/// branch without those that carry nothing. Runs that are recorded count, so an interrupted call is continued. `None` after
+/// an interrupt.
+///
+/// # Errors
+///
+/// Nothing was kept; the keeps are no chain; a loop holds the session; the best experiment gives no number; the branch is
+/// there already; those of a rerun.
+pub async fn ablate(
+    view: &SessionView,
+    (runs, drops): (u32, bool),
+    terms: &FreshTerms,
+    interrupts: &Interrupts,
+    publish: &mut dyn FnMut(&FreshNews<'_>),
+) -> Result<Option<Ablation>, SessionError> {
+    let contract = view.terms()?;
+    view.refuse_beside_hidden("`ar ablate`")?;
+    let chain = view.kept_chain()?;
+    let [_, kept @ ..] = chain.as_slice() else { return Err(view.nothing_kept().into()) };
+    let Some(best) = kept.last() else { return Err(view.nothing_kept().into()) };
+    let place = FreshRuns::open(&[view], terms, interrupts).await?;
+    let name = view.tag.ablated_ref(best.id);
+    let mut found = begun_ablation(view, &name, best, runs)?;
+    let keeps: Vec<ExperimentId> = kept.iter().map(|record| record.id).collect();
+    let others = fresh_groups(&view.history);
+    let first_seed = first_seed_of(&[view])?;
+    let mut trees = ReducedTree { view, kept, made: BTreeMap::new(), stuck: BTreeMap::new() };
+    keeps.iter().try_for_each(|id| trees.make(&[*id]))?;
+    let branch = if drops { Some(format!("{}-dropped", view.tag)) } else { None };
+    let mut is_planned = false;
+    loop {
+        let stuck: BTreeSet<Vec<ExperimentId>> = trees.stuck.keys().cloned().collect();
+        let terms = AblationTerms {
+            direction: contract.metric.direction,
+            keeps: &keeps,
+            runs: found.runs,
+            drops,
+            first_seed,
+            others: &others,
+            takes_seeds: view.history.takes_seeds(),
+            stuck: &stuck,
+        };
+        let AblationState { kept, dropped, next } = ablation(&terms, &found.values);
+        found.kept = kept;
+        if drops {
+            found.dropped = dropped;
+        }
+        // The runs of a new plan may be impossible.
+        if trees.make_new(&next)? {
+            continue;
+        }
+        if next.is_empty() {
+            if !is_planned {
+                publish(&FreshNews::Planned { runs: 0, more: 0, slots: place.slots(), seconds: 0.0 });
+            }
+            break;
+        }
+        if !is_planned {
+            if let Some(branch) = &branch {
+                refuse_branch(view, branch)?;
+            }
+            let can_go = keeps.len() - stuck.iter().filter(|together| together.len() == 1).count();
+            let most = most_ablating_runs(can_go, found.runs, drops).saturating_sub(sure_runs(&found));
+            let (runs, slots) = (next.len() as u64, place.slots());
+            let seconds = usual_seconds(best);
+            publish(&FreshNews::Planned { runs, more: most.saturating_sub(runs), slots, seconds });
+            is_planned = true;
+        }
+        if !measure(&place, &trees, best, &next, &mut found, &name, publish).await? {
+            return Ok(None);
+        }
+    }
+    write_tag(&view.repo, &name, &best.commit, &found)?;
+    let branch = branch.filter(|_| !found.dropped.is_empty());
+    let branch = branch.map(|branch| trees.branch(branch, found.dropped.clone())).transpose()?;
+    let stuck = trees.stuck_alone(&found.values);
+    Ok(Some(Ablation { found, stuck, branch }))
+}
+
+/// The ablation as far as it was made, with at least `runs` runs of each tree.
+fn begun_ablation(view: &SessionView, name: &str, best: &Record, runs: u32) -> Result<Ablated, SessionError> {
+    let known = read_tag(&view.repo, name, |known: &Ablated| known.version)?;
+    let mut found = known.unwrap_or_else(|| Ablated { version: FORMAT_VERSION, best: best.id, ..Ablated::default() });
+    found.runs = found.runs.max(runs);
+    // A run without a number is tried again: it may have been chance.
+    let failed = found.values.iter().filter(|run| run.value.is_none()).map(|run| run.without.clone());
+    let failed: Vec<Vec<ExperimentId>> = failed.collect();
+    let failures = |run: &AblatedRun| failed.iter().filter(|without| **without == run.without).count();
+    found.values.retain(|run| run.value.is_some() || failures(run) > 1);
+    Ok(found)
+}
+
+/// Makes these runs, and records each as it ends. Returns false after an interrupt.
+async fn measure(
+    place: &FreshRuns<'_>,
+    trees: &ReducedTree<'_>,
+    best: &Record,
+    next: &[AblatingRun],
+    found: &mut Ablated,
+    name: &str,
+    publish: &mut dyn FnMut(&FreshNews<'_>),
+) -> Result<bool, SessionError> {
+    let mut subjects: BTreeMap<&[ExperimentId], FreshSubject<'_>> = BTreeMap::new();
+    for run in next {
+        if !subjects.contains_key(run.without.as_slice()) {
+            let commit = trees.made.get(&run.without).unwrap_or(&best.commit).clone();
+            subjects.insert(&run.without, place.subject(trees.view, best, commit)?);
+        }
+    }
+    let wanted: Vec<FreshRun<'_>> =
+        next.iter().map(|run| (&subjects[run.without.as_slice()], run.seed, false)).collect();
+    place
+        .make(&wanted, &mut |index, ended| {
+            let AblatingRun { without, step, seed } = next[index].clone();
+            let what = match without.as_slice() {
+                [] => experiment_name(best.id),
+                without => format!("without {}", names(without)),
+            };
+            let Some(value) = ended.told(&what, seed, publish) else { return Ok(()) };
+            let value = match value {
+                Ok(value) => Some(value.value),
+                // A failure without any change, or outside the code, says nothing of a change.
+                Err(it) if without.is_empty() || !it.is_of_code => {
+                    return Err(VerifyError::Failed { what, seed, why: it.why }.into());
+                }
+                Err(_) => None,
+            };
+            found.values.push(AblatedRun { without, step, seed, value });
+            write_tag(&trees.view.repo, name, &best.commit, found)
+        })
+        .await
+}
+
+/// The runs so far that are needed whatever is dropped: those of each change by itself, and of the best experiment.
+fn sure_runs(found: &Ablated) -> u64 {
+    found.values.iter().filter(|run| run.step == AblationStep::Ablate || run.without.is_empty()).count() as u64
+}
+
+fn names(ids: &[ExperimentId]) -> String {
+    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Refuses a branch that is there, which may have somebody's work.
+fn refuse_branch(view: &SessionView, branch: &str) -> Result<(), SessionError> {
+    match view.free_branch(branch) {
+        Err(SessionError::BranchTaken(branch)) => Err(VerifyError::BranchThere(branch).into()),
+        free => free.map(drop),
+    }
+}
+
+/// The best experiment without some of the kept changes.
+struct ReducedTree<'a> {
+    view: &'a SessionView,
+    /// The kept experiments, in order.
+    kept: &'a [&'a Record],
+    /// The commits that lack changes, by these.
+    made: BTreeMap<Vec<ExperimentId>, CommitId>,
+    /// The changes that cannot be taken out together, with the reason.
+    stuck: BTreeMap<Vec<ExperimentId>, String>,
+}
+
+impl ReducedTree<'_> {
+    /// Makes the commit that lacks these changes, or notes why there can be none.
+    fn make(&mut self, without: &[ExperimentId]) -> Result<(), SessionError> {
+        match self.chain(without)? {
+            Ok(commit) => self.made.insert(without.to_vec(), commit).map(drop),
+            Err(why) => self.stuck.insert(without.to_vec(), why).map(drop),
+        };
+        Ok(())
+    }
+
+    /// Makes those that these runs need and nobody has made. Returns whether there were some.
+    fn make_new(&mut self, runs: &[AblatingRun]) -> Result<bool, SessionError> {
+        let asked: BTreeSet<&[ExperimentId]> = runs.iter().map(|run| run.without.as_slice()).collect();
+        let is_new = |without: &&[ExperimentId]| !self.made.contains_key(*without) && !without.is_empty();
+        let new: Vec<&[ExperimentId]> = asked.into_iter().filter(is_new).collect();
+        new.iter().try_for_each(|without| self.make(without))?;
+        Ok(!new.is_empty())
+    }
+
+    /// The changes that cannot be taken out by themselves, with the reason.
+    fn stuck_alone(&self, values: &[AblatedRun]) -> BTreeMap<ExperimentId, String> {
+        let alone =
+            |(without, why): (&Vec<ExperimentId>, &String)| (without.len() == 1).then(|| (without[0], why.clone()));
+        let mut stuck: BTreeMap<ExperimentId, String> = self.stuck.iter().filter_map(alone).collect();
+        for run in values.iter().filter(|run| run.value.is_none() && run.without.len() == 1) {
+            stuck
+                .entry(run.without[0])
+                .or_insert_with(|| format!("a run without it gave no number (seed {})", run.seed));
+        }
+        stuck
+    }
+
+    /// Takes changes out of the best experiment, the newest first, a commit for each. Otherwise, the reason why that does not
+    /// work.
+    fn chain(&self, without: &[ExperimentId]) -> Result<Result<CommitId, String>, SessionError> {
+        let objects = &self.view.repo.objects;
+        let mut tip = self.kept[self.kept.len() - 1].commit.clone();
+        for record in self.kept.iter().rev().filter(|record| without.contains(&record.id)) {
+            let tree = match objects.merge(&record.commit, &tip, &record.base)? {
+                Merged::Tree(tree) => tree,
+                Merged::Conflicts(paths) => {
+                    return Ok(Err(format!("later changes touch the same lines of {}", list(&paths))));
+                }
+            };
+            let why = format!("ablate: take out experiment {}\n\n{}\n", record.id, record.description);
+            let commit = objects.commit_merged(&tree, &tip, &why)?;
+            if objects.tree_of(&commit)? == objects.tree_of(&tip)? {
+                return Ok(Err("a later change replaced it".to_owned()));
+            }
+            tip = commit;
+        }
+        Ok(Ok(tip))
+    }
+
+    /// Puts the best experiment without these changes on a branch, unless it is there.
+    fn branch(&mut self, branch: String, mut without: Vec<ExperimentId>) -> Result<String, SessionError> {
+        without.sort();
+        self.make(&without)?;
+        let Some(commit) = self.made.get(&without) else {
+            let text = format!("cannot write what was verified: no commit without {}", names(&without));
+            return Err(refuse(CannotStart, text).hint("report this as a defect").into());
+        };
+        let (refs, objects) = (&self.view.repo.refs, &self.view.repo.objects);
+        let full = refs.branch_ref(&branch)?;
+        if let Some(there) = refs.branch(&full)?
+            && objects.tree_of(&there)? == objects.tree_of(commit)?
+        {
+            return Ok(branch);
+        }
+        refuse_branch(self.view, &branch)?;
+        let why = format!("branch: session {} without what carries nothing", self.view.tag);
+        refs.create_branch(&full, commit, &why)?;
+        Ok(branch)
+    }
+}
