@@ -402,6 +402,21 @@ fn a_comparison_on_the_hidden_split_that_is_killed_counts_no_pair_twice_and_repe
 }
 
 #[test]
+fn an_absolute_glob_hides_what_it_matches_and_what_is_in_a_folder_that_it_matches() {
+    let Some(repo) = split() else { return };
+    let outside = repo.outside().display().to_string();
+    repo.write("../more/rows.csv", "hidden rows\n");
+    repo.write("../parts/of/it", "hidden parts\n");
+    let agent = format!(
+        "cat {outside}/more/rows.csv {outside}/parts/of/it >> {outside}/read; echo read >> {outside}/read; {AGENT}"
+    );
+    let hide = ["--hide", &format!("{outside}/m?re/*.csv"), "--hide", &format!("{outside}/par*")];
+    ar_in_time(&repo, args(&repo, &agent, &[&["--decide", "confirmed", "--max-experiments", "1"], &hide[..]].concat()))
+        .ok();
+    assert_eq!(fs::read_to_string(repo.outside().join("read")).unwrap(), "read\n");
+}
+
+#[test]
 fn a_split_that_would_not_be_hidden_or_could_not_decide_is_refused() {
     let Some(repo) = split() else { return };
     let confirmed = ["--decide", "confirmed", "--max-experiments", "1"];
