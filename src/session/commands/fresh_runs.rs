@@ -1,7 +1,7 @@
 //! Fresh runs of recorded experiments, each in a working tree of its own: several at a time, with the hidden evaluator behind each.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use futures_util::StreamExt;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::{RunLink, ScratchRun, hold, link, run_folders};
 use crate::domain::{Asked, CommitId, Contract, GpuOther, Layout, Number, Record, RunRole};
 use crate::exec::Executor;
-use crate::fs::{if_exists, make_folder};
+use crate::fs::{failed, make_folder, remove_all};
 use crate::git::{HeadTarget, Repo};
 use crate::rules::{HiddenBook, TAINT_REPEATS, describe_failure, taint};
 use crate::session::attempt::evaluator_variables;
@@ -183,7 +183,7 @@ impl<'a> FreshRuns<'a> {
         let home = real(&self.home.0);
         let left = repo.linked_worktrees()?.into_iter().map(|(_, dir)| dir).filter(|dir| dir.starts_with(&home));
         left.into_iter().try_for_each(|dir| remove_tree(repo, &dir))?;
-        remove_folder(home)
+        Ok(remove_all(&home).map_err(failed("remove", &home))?)
     }
 
     /// Makes the runs, in order, and hands what becomes of each to `ended`, by its place. A run beside which another process was
@@ -252,7 +252,7 @@ impl<'a> FreshRuns<'a> {
         }
         let place = repo.keep_worktree(&dir, commit, "fresh runs with a hidden split")?.repo;
         if !is_left {
-            make_folder(&own).map_err(|source| SessionError::Io { action: "make", path: own.clone(), source })?;
+            make_folder(&own).map_err(failed("make", &own))?;
             // Calls can read git's folder.
             link(&own, &place.git_dir().join(REPRO_FOLDER))?;
         }
@@ -330,13 +330,9 @@ fn folder_of(tree: &Path) -> PathBuf {
 
 /// Removes the working tree of a fresh run with its own files.
 fn remove_tree(repo: &Repo, tree: &Path) -> Result<(), SessionError> {
-    remove_folder(folder_of(tree))?;
+    let own = folder_of(tree);
+    remove_all(&own).map_err(failed("remove", &own))?;
     Ok(repo.remove_kept(tree)?)
-}
-
-fn remove_folder(path: PathBuf) -> Result<(), SessionError> {
-    let removed = if_exists(fs::remove_dir_all(&path)).map(drop);
-    removed.map_err(|source| SessionError::Io { action: "remove", path, source })
 }
 
 /// The reason for a fresh run without a number.
