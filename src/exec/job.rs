@@ -385,8 +385,9 @@ impl<'a> JobFolder<'a> {
 
     /// Notes in the lock that the exit is the one of the job, whose processes are gone.
     pub(super) fn allow_exit(&self) {
-        // In doubt, the command runs again.
-        let _ = self.lock.set_len(0).and_then(|()| self.lock.sync_data());
+        // In doubt, the command runs again, and a tied one after each power cut.
+        let sync = || if self.job.tied { Ok(()) } else { self.lock.sync_data() };
+        let _ = self.lock.set_len(0).and_then(|()| sync());
     }
 
     /// Syncs the files by which a run is known after a power cut, in the thread that it returns, while the command is running

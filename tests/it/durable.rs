@@ -12,7 +12,7 @@ use crate::support::{AR, Called, TestRepo};
 
 /// The system calls that are looked at.
 const CALLS: &str = "trace=fsync,fdatasync,write,pwrite64,openat,rename,renameat,renameat2,link,linkat,unlink,unlinkat,\
-                     mkdir,mkdirat,symlink,symlinkat,clone,clone3";
+                     mkdir,mkdirat,symlink,symlinkat,clone,clone3,newfstatat,statx";
 
 /// What a system call did to the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -340,6 +340,28 @@ fn what_a_step_rests_on_is_on_the_disk_before_the_step() {
     ] {
         assert!(checked.get(rule).is_some_and(|times| *times >= least), "{rule}: {checked:#?}");
     }
+}
+
+#[test]
+fn an_experiment_in_place_looks_twice_at_each_tracked_file_and_syncs_no_more_than_it_must() {
+    // The looks at a tracked file from its folder, and the syncs of a session, its shims among them.
+    let cost = |steps: &str| {
+        let repo = training_repo();
+        repo.write("notes.txt", "nobody changes this\n");
+        repo.commit_all("notes");
+        let traces = traces_or_skip(&repo, steps)?;
+        let calls: Vec<&str> = traces.iter().flat_map(|trace| trace.lines()).collect();
+        let of = |names: &[&str], text: &str| {
+            let is_one = |call: &str| names.iter().any(|name| call.starts_with(name)) && call.contains(text);
+            calls.iter().filter_map(|line| line.split_once(' ')).filter(|(_, call)| is_one(call)).count()
+        };
+        Some((of(&["newfstatat(", "statx("], ", \"notes.txt\""), of(&["fsync(", "fdatasync("], "")))
+    };
+    let (Some((few_looks, few_syncs)), Some((looks, syncs))) = (cost("better"), cost("better worse")) else {
+        return;
+    };
+    assert_eq!(looks - few_looks, 2, "one after the call and one after the run");
+    assert!(syncs - few_syncs <= 37, "{} syncs", syncs - few_syncs);
 }
 
 #[test]

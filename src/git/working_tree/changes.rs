@@ -1,7 +1,7 @@
 //! Differences between the working tree and a commit: changed files, untracked ones, and stamps of all tracked files, which
 //! show even a change that was undone before the next look.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -322,6 +322,12 @@ impl TreeStamps {
         TreeStamps { files }
     }
 
+    /// Leaves out the files that the index has no more.
+    pub(super) fn without(mut self, removed: &BTreeSet<BString>) -> TreeStamps {
+        self.files.retain(|(path, _)| !removed.contains(path));
+        self
+    }
+
     fn get(&self, path: &BString) -> Option<Option<InodeStamp>> {
         let at = self.files.binary_search_by(|(known, _)| known.cmp(path)).ok()?;
         Some(self.files[at].1)
@@ -372,18 +378,27 @@ impl WorkingTree {
     /// index.
     pub fn tracked_stamps(&self, commit: &CommitId) -> Result<TreeStamps> {
         let index = self.index.read()?;
-        let mut stamps = TreeStamps::of(&index, &walk(self, &index, false)?);
-        let missing = self.index.against(&index, self.objects.tree_id(commit)?)?;
-        for (path, sides) in missing {
-            if sides.tree.is_some_and(|(mode, _)| mode != Mode::COMMIT)
-                && let Err(at) = stamps.files.binary_search_by(|(known, _)| known.cmp(&path))
-            {
+        let stamps = TreeStamps::of(&index, &walk(self, &index, false)?);
+        let differing = self.index.against(&index, self.objects.tree_id(commit)?)?.into_iter();
+        let is_file = |sides: &Sides| sides.tree.is_some_and(|(mode, _)| mode != Mode::COMMIT);
+        let missing = differing.filter(|(_, sides)| is_file(sides)).map(|(path, _)| path);
+        self.with_stamps_of(stamps, missing)
+    }
+
+    /// Adds the stamps of further tracked files.
+    pub(super) fn with_stamps_of(
+        &self,
+        TreeStamps { mut files }: TreeStamps,
+        paths: impl Iterator<Item = BString>,
+    ) -> Result<TreeStamps> {
+        for path in paths {
+            if let Err(at) = files.binary_search_by(|(known, _)| known.cmp(&path)) {
                 let stamp = InodeStamp::at(&self.root, &path)?;
-                stamps.files.insert(at, (path, stamp));
+                files.insert(at, (path, stamp));
             }
         }
-        stamps.files.retain(|(path, _)| !self.is_left_alone(path.as_ref()));
-        Ok(stamps)
+        files.retain(|(path, _)| !self.is_left_alone(path.as_ref()));
+        Ok(TreeStamps { files })
     }
 
     /// Lists the files of `before` with another stamp now, sorted. Does not read stamps again that `look` has.

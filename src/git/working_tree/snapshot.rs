@@ -7,7 +7,7 @@ use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice};
 use gix::index::entry::{Mode, Stat};
 
-use super::{MAX_FILE_SIZE, OnDisk, Since, TreeFiles, walk};
+use super::{MAX_FILE_SIZE, OnDisk, Since, TreeFiles, TreeStamps, walk};
 use crate::crash;
 use crate::domain::{CommitId, DiffStat};
 use crate::fs::Unsynced;
@@ -57,6 +57,8 @@ pub struct Proposal {
     written: Vec<ObjectId>,
     index: Staged,
     fresh: Vec<BString>,
+    /// The stamps of the files that `index` has.
+    stamps: TreeStamps,
     base_tree: ObjectId,
     paths: Vec<ChangedPath>,
     too_large: Vec<TooLarge>,
@@ -189,12 +191,14 @@ impl WorkingTree {
         // A process may have staged or committed some of it, and git syncs no such object by itself.
         let files = changed.values().flatten().filter(|(mode, _)| *mode != Mode::COMMIT);
         written.extend(files.map(|(_, id)| *id));
-        let fresh = edits.set.keys().cloned().collect();
+        let fresh: Vec<_> = edits.set.keys().cloned().collect();
+        let stamps = TreeStamps::of(&index, &scan).without(&edits.remove);
+        let stamps = self.with_stamps_of(stamps, fresh.iter().cloned())?;
         index.apply(edits, Some(tree));
         too_large.sort();
         left_out.sort();
         left_out.dedup();
-        Ok(Proposal { tree, written, index, fresh, base_tree: base, paths, too_large, left_out })
+        Ok(Proposal { tree, written, index, fresh, stamps, base_tree: base, paths, too_large, left_out })
     }
 
     /// Counts what a proposal changes, like [`crate::git::Diff::stat`].
@@ -204,9 +208,10 @@ impl WorkingTree {
 
     /// Brings the index to the proposal's tree, so that `git status` has no change of a tracked file to show.
     /// Idempotent. Changes that were staged since the proposal was made are no longer staged, but stay in the working
-    /// tree.
-    pub fn adopt_index(&self, proposal: Proposal) -> Result<()> {
-        self.index.write(&self.index.lock()?, proposal.index, &proposal.fresh)
+    /// tree. Gives the stamps that the tracked files had when the proposal was made.
+    pub fn adopt_index(&self, proposal: Proposal) -> Result<TreeStamps> {
+        self.index.write(&self.index.lock()?, proposal.index, &proposal.fresh)?;
+        Ok(proposal.stamps)
     }
 
     /// Commits a proposal on `parent`; refs and index are as before. The message is taken as it is, with a line break

@@ -217,10 +217,18 @@ impl Workspace {
         Ok(Disturbance { changed, touched })
     }
 
-    /// Notes, just before a run starts, what the file system says of all tracked files; also in `folder`, if the run outlives
-    /// this process.
-    pub(crate) fn note_tree(&mut self, commit: &CommitId, folder: Option<&Path>) -> Result<(), SessionError> {
-        let before = self.repo.working_tree.tracked_stamps(commit)?;
+    /// Notes, just before a run starts, what the file system says of all tracked files, unless it was read after the call; also
+    /// in `folder`, if the run outlives this process.
+    pub(crate) fn note_tree(
+        &mut self,
+        store: &Store,
+        commit: &CommitId,
+        folder: Option<&Path>,
+    ) -> Result<(), SessionError> {
+        let before = match self.after_call.take().and_then(|stamps| stamps.if_current(store)) {
+            Some(before) => before,
+            None => self.repo.working_tree.tracked_stamps(commit)?,
+        };
         if let Some(path) = folder.map(|folder| folder.join(TREE_BEFORE)) {
             // After a power cut no run is left to compare with it.
             write_unsynced(&path, &before.to_bytes())?;

@@ -201,7 +201,7 @@ impl RunningChange {
         }
         crash::point("running.log_linked");
         workspace.note_settings(store, self.id(), &run_name(&self.run))?;
-        workspace.note_tree(&commit, (!role.is_tied()).then_some(&*folder))?;
+        workspace.note_tree(store, &commit, (!role.is_tied()).then_some(&*folder))?;
         workspace.begin_carrying(store, &commit, &folder, self.is_of_baseline())?;
         self.note_before_run(workspace, store)?;
         store.begin_detection(Actor::Run, self.id())?;

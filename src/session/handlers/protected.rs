@@ -310,7 +310,6 @@ impl Workspace {
         let noted = store.folder.state().join(SETTINGS_BEFORE);
         write_json_unsynced(&noted, &before)?;
         store.expected.expect_again(&noted);
-        store.written.unsynced.add(noted);
         self.settings = Some(before);
         Ok(())
     }

@@ -34,6 +34,8 @@ pub(crate) struct Workspace {
     pub(crate) untracked: UntrackedFiles,
     /// The state of the working tree after the run.
     pub(crate) look: Option<TreeFact<WorktreeSnapshot>>,
+    /// The stamps of tracked files after a call, for the run of its change.
+    pub(crate) after_call: Option<TreeFact<TreeStamps>>,
     /// The stamps of tracked files when the active run began.
     pub(crate) tree_before: Option<TreeStamps>,
     /// Leftovers of runs in the user's tree.
@@ -79,6 +81,7 @@ impl Workspace {
             protected,
             untracked: UntrackedFiles { known: None, listed: None },
             look: None,
+            after_call: None,
             tree_before: None,
             carrying: Carrying::default(),
             settings: None,
@@ -186,7 +189,7 @@ impl Workspace {
 
     /// Makes the index that of a change, which is committed.
     pub(crate) fn adopt_index(&self, change: Change) -> Result<(), SessionError> {
-        Ok(self.repo.working_tree.adopt_index(change)?)
+        Ok(self.repo.working_tree.adopt_index(change).map(drop)?)
     }
 
     /// Brings HEAD and index from the base to the commit of a change that is in the working tree.
@@ -199,7 +202,10 @@ impl Workspace {
     ) -> Result<(), SessionError> {
         self.move_head(store, commit, &[&head.base], why)?;
         crash::point("committing.branch_advanced");
-        self.adopt_index(change)
+        let stamps = self.repo.working_tree.adopt_index(change)?;
+        // Where it runs in another tree, nothing is compared with them.
+        self.after_call = (!self.owner.is_one_of_many()).then(|| TreeFact::now(store, stamps));
+        Ok(())
     }
 
     /// Brings index and working tree to `target`; what differs from `expected` and is not `ar`'s is saved first.
@@ -220,6 +226,7 @@ impl Workspace {
         target: &CommitId,
         expected: &CommitId,
     ) -> Result<(), SessionError> {
+        self.after_call = None;
         let save = store.refs().save_as(expected);
         let known = self.untracked.known.clone().unwrap_or_default();
         let restored = self.repo.working_tree.restore_after(look, target, &save, &known)?;

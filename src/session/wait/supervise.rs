@@ -119,6 +119,7 @@ impl SessionContext<'_> {
         }
         keep_checkpoint(self)?;
         self.show_life()?;
+        self.store().note_activity();
         let pause = self.times.end(&self.store()).map_or(pause, |end| end.left.min(pause));
         let mut listener = self.interrupts.listen();
         tokio::select! {

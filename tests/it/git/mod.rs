@@ -32,12 +32,14 @@ fn head(repo: &TestRepo) -> CommitId {
     CommitId::new(repo.head())
 }
 
-/// Proposes the working tree, commits it on `base` and adopts it; the branch is moved by nobody.
+/// Proposes the working tree, commits it on `base` and adopts it; the branch is moved by nobody. The stamps that come with it are
+/// those of all tracked files.
 #[track_caller]
 fn propose_and_commit(git: &Repo, base: &CommitId) -> CommitId {
     let proposal = git.working_tree.propose(base, &Untracked::default()).unwrap();
     let commit = git.working_tree.commit(&proposal, base, "a proposal").unwrap();
-    git.working_tree.adopt_index(proposal).unwrap();
+    let stamps = git.working_tree.adopt_index(proposal).unwrap();
+    assert_eq!(stamps, git.working_tree.tracked_stamps(&commit).unwrap());
     commit
 }
 
