@@ -148,9 +148,10 @@ impl Plan {
         let place = LedgerFile::place(repo.main_worktree(), &contract.metric.name);
         let refused = if continued { SessionError::Ledger } else { SessionError::LedgerBeforeStart };
         let ledger = LedgerFile::open(&place, &contract.metric.name, contract.ledger).map_err(refused)?;
-        if continued {
-            let walls = Walls::tried(contract.sandbox, &repo, repo.worktree());
-            convert_as_at_start(&mut repo, &folder, &walls.unwrap_or_default().0)?;
+        let tried = continued.then(|| Walls::tried(contract.sandbox, &repo, repo.worktree()));
+        if let Some(tried) = &tried {
+            let none = Walls::default();
+            convert_as_at_start(&mut repo, &folder, tried.as_ref().map_or(&none, |(walls, _)| walls))?;
         }
         let changes = repo.working_tree.changes()?;
         let home = if tree.has_user() { None } else { subject.way_home(&repo, &contract, &changes)? };
@@ -178,7 +179,7 @@ impl Plan {
         CHECKS.iter().try_for_each(|check| check(&plan, &subject, &changes))?;
         let surveyed = plan.survey(before)?;
         plan.notices.extend(surveyed.into_iter().chain(placing.notices));
-        let walled = plan.build_walls()?;
+        let walled = plan.build_walls(tried)?;
         plan.notices.extend(walled);
         plan.hide()?;
         let told = plan.told(&subject, &changes, &said)?;
@@ -549,13 +550,17 @@ impl Plan {
         Ok(notice)
     }
 
-    /// Tries whether jobs can have walls, and tells in a line whether they do. Refuses to start without where that is
-    /// required.
-    fn build_walls(&mut self) -> Result<Option<String>, SessionError> {
+    /// Tries whether jobs can have walls, unless they were `tried` before, and tells in a line whether they do. Refuses to start
+    /// without where that is required.
+    fn build_walls(
+        &mut self,
+        tried: Option<Result<(Walls, Option<UserError>), SessionError>>,
+    ) -> Result<Option<String>, SessionError> {
         if self.drive == Drive::Ending || self.contract.sandbox == Sandbox::Off {
             return Ok(None);
         }
-        let (walls, reason) = Walls::tried(self.contract.sandbox, &self.repo, self.repo.worktree())?;
+        let try_now = || Walls::tried(self.contract.sandbox, &self.repo, self.repo.worktree());
+        let (walls, reason) = tried.unwrap_or_else(try_now)?;
         self.walls = walls;
         // A user who requires them knows, and a change handed in needs no reminder.
         let is_told = !self.continued || matches!(self.drive, Drive::Loop { .. });
