@@ -10,8 +10,10 @@ use std::fs::{File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::iter::successors;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::panic::resume_unwind;
 use std::path::{Component, Path, PathBuf};
-use std::thread::sleep;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, io};
 
@@ -153,15 +155,34 @@ impl Unsynced {
         self.0.append(&mut other.0);
     }
 
-    /// Syncs all of them. What is gone by now is passed over.
+    /// Syncs all of them, side by side: a file system writes its journal once for all that wait for it. What is gone by now is
+    /// passed over.
     ///
     /// # Errors
     ///
-    /// The first that cannot be synced, and why.
+    /// One that cannot be synced, and why.
     pub fn sync(self) -> Result<(), (PathBuf, io::Error)> {
-        self.0.into_iter().try_for_each(|path| sync_one(&path).map_err(|source| (path, source)))
+        let threads = self.0.len().min(SYNCED_AT_ONCE);
+        let left = Mutex::new(self.0.into_iter());
+        let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let take_part = || {
+            while let Some(path) = next() {
+                sync_one(&path).map_err(|source| (path, source))?;
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| thread::Builder::new().spawn_scoped(scope, take_part)).collect();
+            let own = take_part();
+            // Where no thread can be started, the others do its part.
+            let others = others.into_iter().flatten();
+            others.map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic))).fold(own, Result::and)
+        })
     }
 }
+
+/// The most files that are synced at the same time.
+const SYNCED_AT_ONCE: usize = 16;
 
 fn sync_one(path: &Path) -> io::Result<()> {
     if_exists(File::open(path).and_then(|file| file.sync_all())).map(drop)
