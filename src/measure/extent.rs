@@ -116,6 +116,36 @@ pub(super) fn step_behind(right: &[u8]) -> Option<(usize, Extent)> {
     (is_said && is_tied).then_some((length, extent))
 }
 
+/// The part that a name is of whose object lies in another one that has the name, or beside one: `dog` in
+/// `{"acc": 0.8, "dog": {"acc": 0.9}}`. An object that a word for all parts names is none.
+pub(super) fn object_part(name: &str, left: &str, right: &str) -> Option<Extent> {
+    let quote = left.chars().next_back().filter(|c| matches!(c, '"' | '\''))?;
+    let own = keys_around(left);
+    let key = own.iter().find(|key| !key.is_empty()).filter(|key| !contains(&AGGREGATES, key))?;
+    let field = format!("{quote}{name}{quote}");
+    let all = format!("{left}{name}{quote}:{right}");
+    let mut others = all.match_indices(&field).filter(|(at, _)| all[at + field.len()..].trim_start().starts_with(':'));
+    others.any(|(at, _)| keys_around(&all[..at]) != own).then(|| Extent::Part((*key).to_owned()))
+}
+
+/// The keys of the objects and lists that are open at the end of `text`, the innermost first; empty for one without a key.
+fn keys_around(text: &str) -> Vec<&str> {
+    let (mut keys, mut closed) = (Vec::new(), 0_u32);
+    for (at, c) in text.char_indices().rev() {
+        match c {
+            '}' | ']' => closed += 1,
+            '{' | '[' if closed > 0 => closed -= 1,
+            '{' | '[' => {
+                let key = text[..at].trim_end().strip_suffix(':').map(str::trim_end);
+                let key = key.and_then(|key| key.strip_suffix(['"', '\'']));
+                keys.push(key.and_then(|key| key.rsplit(['"', '\'']).next()).unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+    keys
+}
+
 /// The text at the start of some bytes.
 fn valid_text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes)

@@ -6,7 +6,7 @@
 //! a name of several parts counts only when nothing stands around `:` or `=`, as in a structured log: `eval done val_bpb=1.2`.
 //! Words for all parts are no other name: `Mean val_bpb: 1.2`. A name that is a unit has its number before it: `99 ns/op`.
 
-use super::extent::{Extent, Extents, aggregate_behind, before_aggregate, is_progress, step_behind};
+use super::extent::{Extent, Extents, aggregate_behind, before_aggregate, is_progress, object_part, step_behind};
 use super::{
     NAME_FIELDS, VALUE_FIELDS, Value, is_elsewhere, is_of_another_run, next_char, value_at, whole, word_before,
 };
@@ -84,11 +84,13 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
         None => stands(&left) || before.is_some_and(is_final),
         Some(_) => is_final(before.unwrap_or(&left)),
     };
+    let rest = String::from_utf8_lossy(rest);
     let named = behind.or(step).map(|(_, extent)| extent).or(before.map(|_| Extent::Whole));
+    let named = named.or_else(|| object_part(name, &left, &rest));
     let value = value.with_unit(unit);
     let numbers = if form == NumberForm::Juxtaposed { bare_numbers(text) } else { Vec::new() };
     counts.then(|| match numbers.len() {
-        0 | 1 => Reading::Value(Extents::of(&left, &String::from_utf8_lossy(rest), named), value),
+        0 | 1 => Reading::Value(Extents::of(&left, &rest, named), value),
         _ => Reading::Several(numbers),
     })
 }

@@ -78,6 +78,20 @@ fn a_number_of_all_parts_counts_instead_of_one_of_a_part() {
     let fields = "{\"val_loss\": 0.5}\n{\"fold\": 1, \"val_loss\": 0.4}\n{\"val_loss\": 0.6, \"fold\": 2}\n";
     assert_eq!(val_loss(fields), (Some("0.5".into()), None));
     assert_eq!(val_loss("val_loss=0.4 fold=4\nval_loss=0.6 fold=5\n"), (Some("0.6".into()), Some(PartOf::Split)));
+    for objects in [
+        r#"{"val_loss": 0.5, "by class": {"cat": {"val_loss": 0.6}, "dog": {"val_loss": 0.7}}}"#,
+        r#"{"by class": {"cat": {"val_loss": 0.6}}, "val_loss": 0.5, "time": 3}"#,
+        r#"{"val_loss": 0.5, "classes": [{"name": "cat", "val_loss": 0.6}, {"name": "dog", "val_loss": 0.7}]}"#,
+        r#"{"mean": {"val_loss": 0.5}, "std": {"val_loss": 0.1}}"#,
+        r#"INFO {"overall": {"val_loss": 0.5, "n": 9}, "cat": {"val_loss": 0.6}, "dog": {"n": 3, "val_loss": 0.7}}"#,
+        "{'val_loss': 0.5, 'cat': {'val_loss': 0.6}}",
+        r#"{"epochs": [{"val_loss": 0.6}, {"val_loss": 0.5}]}"#,
+        r#"{"n": {"val_loss_std": 1}, "metrics": {"val_loss": 0.5}}"#,
+    ] {
+        assert_eq!(val_loss(&format!("{objects}\n")), (Some("0.5".into()), None), "{objects}");
+    }
+    let splits = r#"{"train": {"val_loss": 0.4}, "test": {"val_loss": 0.6}}"#;
+    assert_eq!(val_loss(splits), (Some("0.6".into()), Some(PartOf::Split)));
     let one = "seed 3: step 1 val_loss: 0.8\nseed 3: step 2 val_loss: 0.7\n";
     assert_eq!(val_loss(one), (Some("0.7".into()), None), "a seed alone is the whole run");
     assert_eq!(
