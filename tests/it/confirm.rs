@@ -64,18 +64,9 @@ pub(crate) fn made(repo: &TestRepo) -> Vec<String> {
     made
 }
 
-/// The runs that were made more than once. On slots, two changes that are confirmed side by side may each make one of the
-/// baseline's.
+/// The runs that were made more than once.
 pub(crate) fn made_twice(repo: &TestRepo) -> Vec<String> {
-    let folders = |seed: &str| {
-        let changes = (1..20).map(|id| repo.file(format!(".autoresearch/t/runs/{id:05}/baseline-{seed}")));
-        changes.filter(|folder| folder.exists()).count()
-    };
-    let on_slots = repo.read(".autoresearch/t/state/progress.json").contains("\"layout\"");
-    let mut twice: Vec<String> =
-        made(repo).windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone()).collect();
-    twice.retain(|run| !on_slots || run.strip_prefix("0 ").is_none_or(|seed| folders(seed) < 2));
-    twice
+    made(repo).windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone()).collect()
 }
 
 pub(crate) fn shown(repo: &TestRepo, id: u32) -> Value {
@@ -179,6 +170,54 @@ fn on_slots_fresh_runs_decide_and_each_seed_is_used_once() {
     assert_eq!(shown(&repo, 2)["outcome"], "discard");
     (0..=4).for_each(|id| _ = artifacts(&repo, &shown(&repo, id)));
     assert!(made_twice(&repo).is_empty(), "{:?} {said:#?}", made_twice(&repo));
+    ar(&repo, ["doctor", "t"]).ok();
+}
+
+#[test]
+fn changes_side_by_side_share_the_runs_that_the_baseline_lacks_also_after_a_kill_and_a_stop() {
+    let repo = noisy();
+    let hold = |name: &str| repo.outside().join(format!("hold-{name}"));
+    let of_baseline = || made(&repo).into_iter().filter(|run| run.starts_with("0 ")).collect::<Vec<_>>();
+    let log = || repo.read(".autoresearch/t/logs/work.jsonl");
+    let until_runs = |count: usize| until("runs of the baseline", || (of_baseline().len() >= count).then(of_baseline));
+    let until_awaited = |times: usize| {
+        let waits = |line: &&str| line.contains("waits for a run of the baseline that another experiment makes");
+        until("a change that waits", || (log().lines().filter(waits).count() >= times).then_some(()));
+    };
+    let resumed = |more: &[&str]| {
+        let mut command = ar_command(&repo, &repo.path(), ["resume", "t"].iter().chain(more));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    // *In place* the loop begins after one run of the baseline.
+    let agent = "echo 1.$AR_EXPERIMENT > value; echo $AR_EXPERIMENT > new-$AR_EXPERIMENT; echo change $AR_EXPERIMENT";
+    let args = ARGS.map(|arg| if arg == AGENT { agent } else { arg });
+    ar_in_time(&repo, args.iter().chain(&["confirmed", "--max-experiments", "0"])).ok();
+    assert_eq!(made(&repo), ["0 1"]);
+    repo.git(["switch", "-q", "main"]);
+
+    ["0-2", "0-3", "0-4"].iter().for_each(|name| fs::write(hold(name), "").unwrap());
+    let mut killed = resumed(&["--slots", "2", "--ahead", "0", "--max-experiments", "2"]);
+    assert_eq!(until_runs(3), ["0 1", "0 2", "0 3"], "each makes another one");
+    fs::remove_file(hold("0-2")).unwrap();
+    assert_eq!(until_runs(4), ["0 1", "0 2", "0 3", "0 4"]);
+    fs::remove_file(hold("0-3")).unwrap();
+    until_awaited(1);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    // The run goes on without its loop, and the other change waits for it again.
+    let stopped = resumed(&[]);
+    until_awaited(2);
+    ar(&repo, ["stop", "t"]).ok();
+    until("the stop", || log().contains("stays open with 0 of up to 4 fresh runs").then_some(()));
+    fs::remove_file(hold("0-4")).unwrap();
+    Called::from(stopped.wait_with_output().unwrap()).ok();
+    assert_eq!(made(&repo), ["0 1", "0 2", "0 3", "0 4", "1 1", "2 1"]);
+
+    ar_in_time(&repo, ["resume", "t"]).ok();
+    assert_eq!(runs(&shown(&repo, 0)), ["baseline 1", "baseline 2", "baseline 3", "baseline 4"]);
+    assert!(made_twice(&repo).is_empty(), "{:?}", made(&repo));
+    let fresh = [1, 2].map(|id| runs(&shown(&repo, id)).iter().filter(|run| run.starts_with("confirm")).count());
+    assert_eq!(fresh, [4, 4]);
     ar(&repo, ["doctor", "t"]).ok();
 }
 

@@ -20,7 +20,7 @@ use crate::session::wait::{Deadline, SessionContext, WaitEnd, await_gpus, gate_o
 
 /// What came of a fresh run.
 enum FreshRunEnd {
-    /// It counts, and others may follow.
+    /// It counts, or another change has made it meanwhile; others may follow.
     Taken,
     /// It decides: it failed, or exceeded a limit.
     Decided,
@@ -87,6 +87,8 @@ impl MeasuredChange {
         loop {
             let step = self.fresh_step(&shared.store());
             let wanted = match step {
+                FreshStep::Await if self.await_baseline(shared).await? => continue,
+                FreshStep::Await => return Ok(Stage::Over(Attempted::Waiting)),
                 FreshStep::Decided(verdict) => {
                     self.return_to_change(workspace, &mut shared.store())?;
                     self.take_verdict(&mut shared.store(), verdict)?;
@@ -112,13 +114,18 @@ impl MeasuredChange {
         let results = self.results(store);
         let first_counts = head.first_run_counts();
         let role = head.fresh_run(1).role;
-        let is_under_way = |run: &OpenRun| {
-            let is_begun = run.role == role && !run.is_first() && run.starts > 0 && run.result.is_none();
-            is_begun && !self.is_noted(store, run)
+        let is_under_way = |run: &&OpenRun| {
+            let is_further = (run.role == role || run.role == RunRole::Baseline) && !run.is_first();
+            is_further && run.starts > 0 && run.result.is_none() && !self.is_noted(store, run)
         };
-        let has_begun = left.is_some_and(|left| left.runs.iter().any(is_under_way));
+        let begun = left.and_then(|left| left.runs.iter().find(is_under_way)).map(|run| match run.role {
+            RunRole::Baseline => FreshStep::Baseline(run.number),
+            _ => FreshStep::Another(results.all.len() as u32 + 1),
+        });
+        let beside = store.journal.attempts.baseline_runs_beside(head.id);
         let draft = &self.draft.record;
-        let contender = Contender { draft, results: &results.all, first_counts, has_begun };
+        let contender =
+            Contender { draft, results: &results.all, first_counts, begun: begun.as_ref(), beside: &beside };
         if results.are_hidden {
             let candidate = self.hidden_candidate(store);
             return hidden_step(&store.contract, (&store.history, &store.hidden), candidate, contender);
@@ -193,6 +200,11 @@ impl MeasuredChange {
                 let folder = fresh.run_folder(&shared.store())?;
                 shared.runs.stop(&folder, RUN).await?;
                 let store = &mut *shared.store();
+                // While it waited for its turn, another change may have begun it.
+                let is_of_baseline = fresh.run.role == RunRole::Baseline;
+                if is_of_baseline && self.fresh_step(store) != FreshStep::Baseline(fresh.run.number) {
+                    return Ok(FreshRunEnd::Taken);
+                }
                 if is_of_another {
                     // Meanwhile no branch leads to the change.
                     store.keep_open(id, self.commit())?;
@@ -278,6 +290,22 @@ impl MeasuredChange {
             return Ok(false);
         }
         store.note(Notice::LeftToConfirm { id, done: self.fresh_runs(store), most: MAX_FRESH as u32 });
+        Ok(true)
+    }
+
+    /// Waits for the baseline while it lacks no run but those that are under way for other changes: until they are over, or given up.
+    /// Returns false if it stays open without them, as the loop is to end or nobody needs it any more.
+    async fn await_baseline(&self, shared: &SessionContext<'_>) -> Result<bool, SessionError> {
+        let id = self.id();
+        shared.emit(format!("experiment {id} waits for a run of the baseline that another experiment makes"))?;
+        let mut listener = shared.interrupts.listen();
+        while self.fresh_step(&shared.store()) == FreshStep::Await {
+            if shared.overtaken.borrow().contains(&id) || self.is_to_pause(shared, RunRole::Baseline)? {
+                return Ok(false);
+            }
+            shared.show_life()?;
+            listener.signal_or_look().await;
+        }
         Ok(true)
     }
 

@@ -75,6 +75,13 @@ impl Attempts {
         self.open.is_empty() && self.malformed.is_empty()
     }
 
+    /// The numbers of the baseline's runs that are under way for changes other than this one.
+    pub fn baseline_runs_beside(&self, id: ExperimentId) -> Vec<u32> {
+        let is_other = |entry: &&AttemptEntry| matches!(entry.attempt, Attempt::Confirm(_)) && entry.attempt.id() != id;
+        let runs = self.open.iter().filter(is_other).flat_map(|entry| &entry.runs);
+        runs.filter(|run| run.role == RunRole::Baseline).map(|run| run.number).collect()
+    }
+
     /// The numbers of all of them.
     pub fn ids(&self) -> Vec<ExperimentId> {
         let malformed = self.malformed.iter().map(|(document, _)| document.open.head.id);

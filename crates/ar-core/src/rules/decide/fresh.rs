@@ -26,8 +26,11 @@ pub struct Contender<'a> {
     pub results: &'a [RunResult],
     /// Whether the first run counts, as nothing selected it: that of a trial.
     pub first_counts: bool,
-    /// Whether a further run began that is not among the results: it is waited for, whatever is known of the noise by now.
-    pub has_begun: bool,
+    /// The run for it that began and is not among the results, its own or one of the baseline: it is waited for, whatever is known by
+    /// now.
+    pub begun: Option<&'a FreshStep>,
+    /// The numbers of the baseline's runs that are under way for other changes.
+    pub beside: &'a [u32],
 }
 
 /// The next step for a change with fresh runs.
@@ -37,6 +40,8 @@ pub enum FreshStep {
     Baseline(u32),
     /// Run the change again: its further run of this number, from 1.
     Another(u32),
+    /// Wait: the baseline lacks no run but those that are under way for other changes.
+    Await,
     /// Nothing: it is decided.
     Decided(Verdict),
 }
@@ -238,7 +243,7 @@ pub(super) fn numbered_keep(records: &[Record]) -> Option<&Record> {
 }
 
 /// The step that comes before fresh runs are compared: without anything to compare with the change is kept, a limit or its first run
-/// discards it, the baseline has too few runs, or a run that began is waited for.
+/// discards it, a run that began is waited for, or the baseline has too few runs.
 pub(super) fn step_before_verdict(
     contract: &Contract,
     history: &History,
@@ -255,7 +260,6 @@ pub(super) fn step_before_verdict(
         let is_it = |run: &Run| run.role == Some(RunRole::Baseline) && run.seed == Some(number.into());
         baseline.runs.iter().any(is_it)
     };
-    let missing = |most: u32| (1..=most).find(|number| !has_run(*number));
     // Runs of an earlier version have no seeds, and an empty baseline no value.
     if known.is_empty() || fresh_runs(incumbent).is_empty() {
         return Some(kept);
@@ -266,13 +270,19 @@ pub(super) fn step_before_verdict(
             format!("{}, but its fresh run{seed} exceeded a limit: {}", contender.draft.reason, unmet.join(", "));
         return Some(FreshStep::Decided(Verdict { outcome: Outcome::Discard, reason }));
     }
-    if known.len() < wanted as usize
-        && let Some(number) = missing(wanted + FAILED_SEEDS)
-    {
-        return Some(FreshStep::Baseline(number));
+    if let Some(begun) = contender.begun {
+        return Some(begun.clone());
     }
-    if contender.has_begun {
-        return Some(FreshStep::Another(contender.results.len() as u32 + 1));
+    if known.len() < wanted as usize {
+        let missing = (1..=wanted + FAILED_SEEDS).filter(|number| !has_run(*number));
+        let (beside, free): (Vec<u32>, Vec<u32>) = missing.partition(|number| contender.beside.contains(number));
+        match free.first() {
+            Some(number) if known.len() + beside.len() < wanted as usize => {
+                return Some(FreshStep::Baseline(*number));
+            }
+            _ if !beside.is_empty() => return Some(FreshStep::Await),
+            _ => {}
+        }
     }
     // Since the first run was judged, the baseline's other runs may have told more of the noise.
     let first = contender.draft.metric.number().zip(contender.draft.runs.last());
@@ -436,6 +446,7 @@ pub fn baseline_with(record: &Record, results: &[RunResult]) -> Record {
 mod tests {
     use std::collections::BTreeMap;
 
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -482,7 +493,8 @@ mod tests {
             records[0].conditions.ignores_seeds = ignores_seeds;
             let draft = kept(1, "1.0", &[run(RunRole::Screen, 1, 1.0)]);
             let results: Vec<RunResult> = (2..).zip(values).map(|(seed, value)| result(seed, value)).collect();
-            let contender = Contender { draft: &draft, results: &results, first_counts: false, has_begun: false };
+            let contender =
+                Contender { draft: &draft, results: &results, first_counts: false, begun: None, beside: &[] };
             match fresh_step(&contract, &History::new(records.clone()), &records, DiffStat::default(), contender) {
                 FreshStep::Decided(verdict) => verdict.reason,
                 step => panic!("{step:?}"),
@@ -504,7 +516,7 @@ mod tests {
         let mut records = vec![kept(0, "9.0", &baseline)];
         let step = |records: &[Record], results: &[RunResult]| {
             let draft = kept(99, "1.0", &[run(RunRole::Screen, 1, 1.0)]);
-            let contender = Contender { draft: &draft, results, first_counts: false, has_begun: false };
+            let contender = Contender { draft: &draft, results, first_counts: false, begun: None, beside: &[] };
             fresh_step(&contract, &History::new(records.to_vec()), records, DiffStat::default(), contender)
         };
         for id in 1..=KEEPS_TO_LOOK as u32 {
@@ -517,5 +529,69 @@ mod tests {
         let looked = kept(50, "1.0", &[run(RunRole::Screen, 1, 1.0), run(RunRole::Confirm, 2, 1.0)]);
         records.push(looked);
         assert!(matches!(step(&records, &[]), FreshStep::Decided(_)), "not at once again");
+    }
+
+    /// Takes changes on that are confirmed beside each other, by turns: each begins the run that is next for it, ends it, or gives it up
+    /// with a turn of 0. Gives the seeds of the baseline and the verdicts, once all are decided.
+    fn night(changes: usize, failing: Option<u32>, turns: &[(usize, u32)]) -> (Vec<u64>, Vec<Option<Verdict>>) {
+        let contract = Contract { decide: Decide::Confirmed, ..sample::contract("sh train.sh") };
+        let draft = kept(9, "1.0", &[run(RunRole::Screen, 1, 1.0)]);
+        let mut records = vec![kept(0, "9.0", &[run(RunRole::Baseline, 1, 9.0)])];
+        let mut results = vec![Vec::new(); changes];
+        let mut begun: Vec<Option<FreshStep>> = vec![None; changes];
+        let mut verdicts = vec![None; changes];
+        let last = (0..20).flat_map(|_| (0..changes).map(|id| (id, 1)));
+        for (id, turn) in turns.iter().map(|(id, turn)| (id % changes, *turn)).chain(last) {
+            let own = begun[id].take();
+            let number = |step: &FreshStep| if let FreshStep::Baseline(number) = step { Some(*number) } else { None };
+            let beside: Vec<u32> = begun.iter().flatten().filter_map(number).collect();
+            let contender = Contender {
+                draft: &draft,
+                results: &results[id],
+                first_counts: false,
+                begun: own.as_ref(),
+                beside: &beside,
+            };
+            let history = History::new(records.clone());
+            let step = fresh_step(&contract, &history, &records, DiffStat::default(), contender);
+            assert!(own.is_none() || own.as_ref() == Some(&step), "what began is waited for");
+            match step {
+                FreshStep::Decided(verdict) => verdicts[id] = Some(verdict),
+                FreshStep::Await => assert!(!beside.is_empty(), "it waits for nobody"),
+                FreshStep::Baseline(number) if own.is_none() => {
+                    let has_run = records[0].runs.iter().any(|run| run.seed == Some(number.into()));
+                    assert!(!has_run && !beside.contains(&number), "the baseline's run {number} is made twice");
+                    begun[id] = Some(step);
+                }
+                FreshStep::Another(_) if own.is_none() => begun[id] = Some(step),
+                _ if turn == 0 => {}
+                FreshStep::Baseline(number) => {
+                    let run = run(RunRole::Baseline, number.into(), 9.0 + f64::from(number % 3));
+                    let value = run.value.filter(|_| failing != Some(number));
+                    records[0].runs.push(Run { value, ..run });
+                }
+                FreshStep::Another(number) => {
+                    results[id].push(result(u64::from(number) + 1, 7.0 + f64::from(number) / 10.0));
+                }
+            }
+        }
+        let mut seeds: Vec<u64> = records[0].runs.iter().filter_map(|run| run.seed).collect();
+        seeds.sort_unstable();
+        (seeds, verdicts)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_run_of_the_baseline_is_made_twice_in_any_order_and_each_change_is_decided_as_if_it_were_alone(
+            changes in 1..4_usize, failing in prop::option::of(2..6_u32),
+            turns in prop::collection::vec((0..12_usize, 0..9_u32), 0..40),
+        ) {
+            let (seeds, verdicts) = night(changes, failing, &turns);
+            let (alone, verdict) = night(1, failing, &[]);
+            prop_assert_eq!(seeds, alone);
+            prop_assert!(verdict[0].is_some() && verdicts.iter().all(|other| *other == verdict[0]), "{:?}", verdicts);
+        }
     }
 }

@@ -616,14 +616,14 @@ mod tests {
             diff: DiffStat::default(),
         };
         let results = book.further(CANDIDATE.into(), &commit);
-        let contender = Contender { draft: &draft, results: &results, first_counts: false, has_begun: false };
+        let contender = Contender { draft: &draft, results: &results, first_counts: false, begun: None, beside: &[] };
         hidden_step(&contract(), (&history, &book), candidate, contender)
     }
 
     fn outcome(values: &[f64]) -> Option<Outcome> {
         match step(values) {
             FreshStep::Decided(verdict) => Some(verdict.outcome),
-            FreshStep::Another(_) | FreshStep::Baseline(_) => None,
+            FreshStep::Another(_) | FreshStep::Baseline(_) | FreshStep::Await => None,
         }
     }
 
