@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
@@ -28,7 +28,7 @@ use crate::session::handlers::{Workspace, record_verified, remove_trees};
 use crate::session::plan::Drive;
 use crate::session::store::{Interrupt, RUN, Store, Walls, end_programs_in, first_fresh_seed, read_tag};
 use crate::session::view::{NOTES, SessionView};
-use crate::session::wait::{SessionContext, WaitEnd, await_gpus};
+use crate::session::wait::{SessionContext, Stopwatch, WaitEnd, await_gpus};
 use crate::state::{Journal, further_runs};
 
 /// The baseline and the best experiment, while a night that ends verifies one against the other.
@@ -37,7 +37,9 @@ struct NightPair {
     /// The tag that says what all fresh runs of the two say.
     name: String,
     pair: RefCell<VerifiedPair>,
-    end: Instant,
+    /// The time for it, and what of it has passed.
+    time: Duration,
+    watch: Stopwatch,
 }
 
 /// The end of a verification.
@@ -126,7 +128,8 @@ impl NightPair {
         let [a, b] = [baseline.id, best.id].map(|id| VerifiedId::new(None, id));
         let known = read_tag(&store.repo, &name, |pair: &VerifiedPair| pair.version)?;
         let pair = RefCell::new(known.unwrap_or_else(|| VerifiedPair::new(a, b)));
-        Ok(Some(NightPair { records: [baseline.clone(), best.clone()], name, pair, end: Instant::now() + left }))
+        let records = [baseline.clone(), best.clone()];
+        Ok(Some(NightPair { records, name, pair, time: left, watch: Stopwatch::begin(store) }))
     }
 
     async fn verify(&self, shared: &SessionContext<'_>, workspace: &mut Workspace) -> Result<VerifyEnd, SessionError> {
@@ -136,7 +139,8 @@ impl NightPair {
             let batch = self.next_batch(&shared.store(), slots.unwrap_or(1))?;
             let run = expected_run(&shared.store().history);
             let turns = u32::try_from(batch.len()).unwrap_or(u32::MAX).div_ceil(slots.unwrap_or(1));
-            if self.end.saturating_duration_since(Instant::now()) < (run * turns).max(Duration::from_millis(1)) {
+            let left = self.time.saturating_sub(self.watch.elapsed(&shared.store()));
+            if left < (run * turns).max(Duration::from_millis(1)) {
                 return Ok(VerifyEnd::Over);
             }
             let mut ended = Vec::new();

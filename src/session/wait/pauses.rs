@@ -232,14 +232,34 @@ pub(crate) async fn pause_for(
     Ok(is_over)
 }
 
+/// Measures the time from a moment on. One clock stands still while the machine sleeps, the other may be set; the greater
+/// time counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopwatch {
+    at: Instant,
+    started: Timestamp,
+}
+
+impl Stopwatch {
+    /// Begins now.
+    pub(crate) fn begin(store: &Store) -> Stopwatch {
+        Stopwatch { at: Instant::now(), started: store.now() }
+    }
+
+    /// The time since then.
+    pub(crate) fn elapsed(&self, store: &Store) -> Duration {
+        let by_the_wall = Duration::try_from(store.now().duration_since(self.started)).unwrap_or_default();
+        self.at.elapsed().max(by_the_wall)
+    }
+}
+
 /// When an invocation of the loop began; never for `ar try`, which has no end.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Began(Option<BegunLoop>);
 
 #[derive(Debug, Clone, Copy)]
 struct BegunLoop {
-    at: Instant,
-    started: Timestamp,
+    watch: Stopwatch,
     /// Time from the start to the end of the night by `--for`.
     budget: Option<Duration>,
     /// Time from the start to the time of day at which the night ends.
@@ -248,21 +268,13 @@ struct BegunLoop {
     is_late: bool,
 }
 
-impl BegunLoop {
-    /// The time since then. One clock stands still while the machine sleeps, the other may be set.
-    fn elapsed(&self, store: &Store) -> Duration {
-        let by_the_wall = Duration::try_from(store.now().duration_since(self.started)).unwrap_or_default();
-        self.at.elapsed().max(by_the_wall)
-    }
-}
-
 impl Began {
     /// Begins now, and gives the time of day at which the night ends, if it does so at one.
     pub(crate) fn begin(store: &Store) -> (Began, Option<Timestamp>) {
-        let started = store.now();
+        let watch = Stopwatch::begin(store);
         let night = store.journal.expenses.night(&store.contract);
-        let (budget, until) = night.left(started);
-        let mut times = Began(Some(BegunLoop { at: Instant::now(), started, budget, until, is_late: false }));
+        let (budget, until) = night.left(watch.started);
+        let mut times = Began(Some(BegunLoop { watch, budget, until, is_late: false }));
         let is_late = times.end(store).is_some_and(|end| end.left.is_zero());
         times.0.iter_mut().for_each(|begun| begun.is_late = is_late);
         (times, night.until)
@@ -282,7 +294,7 @@ impl Began {
     /// something was.
     pub(crate) fn end(&self, store: &Store) -> Option<LoopEnd> {
         let begun = self.0?;
-        let mut end = nearest_end(&store.contract, begun.budget, begun.until, begun.elapsed(store))?;
+        let mut end = nearest_end(&store.contract, begun.budget, begun.until, begun.watch.elapsed(store))?;
         if to_verify(&store.history).is_some() {
             end.left = end.left.saturating_sub(kept_to_verify(&store.contract, begun.budget, begun.until));
         }
@@ -292,7 +304,7 @@ impl Began {
     /// The time left to verify what the night kept, now that its loop is over.
     pub(crate) fn left_to_verify(&self, store: &Store) -> Duration {
         let Some(begun) = self.0 else { return Duration::ZERO };
-        let elapsed = begun.elapsed(store);
+        let elapsed = begun.watch.elapsed(store);
         match nearest_end(&store.contract, begun.budget, begun.until, elapsed) {
             Some(end) => kept_to_verify(&store.contract, begun.budget, begun.until).min(end.left),
             None => verified_without_end(&store.contract, elapsed),
