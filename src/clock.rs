@@ -1,5 +1,7 @@
 //! The time of day.
 
+use std::path::Path;
+
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit, Zoned};
@@ -14,11 +16,18 @@ pub enum Clock {
     System,
     /// One moment, for reproducible tests.
     Fixed(Timestamp),
+    /// The moment that a file holds, for tests in which time passes when they say so.
+    InFile(&'static Path),
 }
 
 /// Formats a moment on the user's clock as a person would now.
 pub fn moment_text(moment: Timestamp) -> String {
     moment_text_at(moment, &Zoned::now())
+}
+
+/// The system's time, to the millisecond.
+fn system_time() -> Timestamp {
+    Timestamp::now().round(Unit::Millisecond).unwrap_or_else(|_| Timestamp::now())
 }
 
 impl Clock {
@@ -32,8 +41,12 @@ impl Clock {
     /// The time now, to the millisecond.
     pub fn now(self) -> Timestamp {
         match self {
-            Clock::System => Timestamp::now().round(Unit::Millisecond).unwrap_or_else(|_| Timestamp::now()),
+            Clock::System => system_time(),
             Clock::Fixed(at) => at,
+            Clock::InFile(path) => {
+                let text = std::fs::read_to_string(path).unwrap_or_default();
+                text.trim().parse().unwrap_or_else(|_| system_time())
+            }
         }
     }
 
@@ -55,7 +68,7 @@ impl Clock {
     fn local(self) -> Zoned {
         let zone = match self {
             Clock::System => TimeZone::system(),
-            Clock::Fixed(_) => TimeZone::UTC,
+            Clock::Fixed(_) | Clock::InFile(_) => TimeZone::UTC,
         };
         self.now().to_zoned(zone)
     }

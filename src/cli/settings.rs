@@ -121,9 +121,10 @@ pub(super) fn resolve(flags: SettingsArgs, root: &Path) -> Result<Asked, CliErro
     Ok(given.or(file?))
 }
 
-/// The clock; `AR_CLOCK` holds it at one moment, for reproducible output.
+/// The clock; `AR_CLOCK` holds it at one moment, for reproducible output, or at that in the file of an absolute path.
 pub(super) fn clock() -> Result<Clock, CliError> {
     match std::env::var("AR_CLOCK") {
+        Ok(path) if path.starts_with('/') => Ok(Clock::InFile(Box::leak(PathBuf::from(path).into_boxed_path()))),
         Ok(text) => text
             .parse()
             .map(Clock::Fixed)

@@ -3,12 +3,23 @@
 use serde_json::Value;
 
 use crate::run_loop::{agent, training_repo};
-use crate::support::{Called, TestRepo, ar, ar_command};
+use crate::support::{Called, MovableClock, TestRepo, ar, ar_command};
+
+/// The arguments of `ar run` with a command and an agent.
+fn args<'a>(command: &'a str, agent: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--cmd", command, "--agent", agent];
+    [&args[..], more].concat()
+}
 
 /// Calls `ar run` with a command and an agent.
 fn run(repo: &TestRepo, command: &str, agent: &str, more: &[&str]) -> Called {
-    let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--cmd", command, "--agent", agent];
-    ar(repo, args.into_iter().chain(more.iter().copied()))
+    ar(repo, args(command, agent, more))
+}
+
+/// A night of four hours by the clock of the test.
+fn night_by(clock: &MovableClock, repo: &TestRepo, command: &str, agent: &str, more: &[&str]) -> Called {
+    let mut night = ar_command(repo, &repo.path(), args(command, agent, &[more, &["--for", "4h"]].concat()));
+    Called::from(clock.show_to(&mut night).output().unwrap()).ok()
 }
 
 fn records(repo: &TestRepo) -> Vec<Value> {
@@ -18,17 +29,22 @@ fn records(repo: &TestRepo) -> Vec<Value> {
 
 #[test]
 fn no_experiment_is_started_that_cannot_end_in_time() {
+    // The run of the baseline leaves less time than it takes.
     let repo = training_repo();
-    let called = run(&repo, "sleep 2.1; sh train.sh", "echo called > ../called", &["--for", "4s"]).ok();
-    assert!(called.stdout.contains(" left of 4s, but ") && called.stdout.ends_with(" needed\n"), "{called:#?}");
+    let clock = MovableClock::new(&repo);
+    let command = format!("sleep 1.1; {}; sh train.sh", clock.moving_to("2026-11-21T01:59:59Z"));
+    let called = night_by(&clock, &repo, &command, "echo called > ../called", &[]);
+    assert!(called.stdout.contains(" left of 4h, but ") && called.stdout.ends_with(" needed\n"), "{called:#?}");
     assert!(!repo.outside().join("called").exists(), "{called:#?}");
     assert_eq!(records(&repo).len(), 1);
     let repo = training_repo();
-    let guarded = ["--guard", "sleep 1.1", "--guard", "sleep 1.1", "--for", "4s"];
-    let called = run(&repo, "sh train.sh", "echo called > ../called", &guarded).ok();
+    let clock = MovableClock::new(&repo);
+    let guard = format!("sleep 0.8; {}", clock.moving_to("2026-11-21T01:59:58.5Z"));
+    let guarded = ["--guard", "sleep 0.8", "--guard", &guard];
+    let called = night_by(&clock, &repo, "sh train.sh", "echo called > ../called", &guarded);
     let stopped = called.stdout.lines().last().unwrap();
     assert!(
-        stopped.contains(" left of 4s, but ") && stopped.ends_with(" needed"),
+        stopped.contains(" left of 4h, but ") && stopped.ends_with(" needed"),
         "its guards are a part: {called:#?}"
     );
     assert!(!repo.outside().join("called").exists(), "{called:#?}");
@@ -37,10 +53,15 @@ fn no_experiment_is_started_that_cannot_end_in_time() {
 #[test]
 fn a_call_that_the_end_of_the_loop_cuts_short_is_not_held_against_the_agent() {
     let repo = training_repo();
-    let called = run(&repo, "sh train.sh", "sleep 60", &["--for", "1s", "--grace", "100ms"]).ok();
-    assert!(called.stdout.ends_with("stopped: time limit of 1s reached\n"), "{called:#?}");
+    let clock = MovableClock::new(&repo);
+    let command = format!("{}; sh train.sh", clock.moving_to("2026-11-21T01:59:56Z"));
+    let agent = format!("{}; sleep 60", clock.moving_to("2026-11-21T02:00:00Z"));
+    let called = night_by(&clock, &repo, &command, &agent, &["--grace", "100ms"]);
+    assert!(called.stdout.ends_with("stopped: time limit of 4h reached\n"), "{called:#?}");
     let agent = "cp \"$AR_PROMPT\" ../prompt; echo more >> train.sh";
-    ar(&repo, ["resume", "--for", "8h", "--max-experiments", "1", "--agent", agent]).ok();
+    let mut resumed =
+        ar_command(&repo, &repo.path(), ["resume", "--for", "8h", "--max-experiments", "1", "--agent", agent]);
+    Called::from(clock.show_to(&mut resumed).output().unwrap()).ok();
     let prompt = std::fs::read_to_string(repo.outside().join("prompt")).unwrap();
     let (_, told) = prompt.split_once("## Where the session stands").unwrap();
     assert!(!told.contains("The last"), "{told}");
@@ -52,8 +73,9 @@ fn a_call_that_the_end_of_the_loop_cuts_short_is_not_held_against_the_agent() {
 #[test]
 fn a_change_that_comes_too_late_becomes_an_idea() {
     let repo = training_repo();
-    let agent = "echo $AR_EXPERIMENT > new.txt; sleep 60";
-    let called = run(&repo, "echo run >> ../runs; sleep 0.5; sh train.sh", agent, &["--for", "3s"]).ok();
+    let clock = MovableClock::new(&repo);
+    let agent = format!("echo $AR_EXPERIMENT > new.txt; {}", clock.moving_to("2026-11-21T02:00:00Z"));
+    let called = night_by(&clock, &repo, "echo run >> ../runs; sh train.sh", &agent, &[]);
     let kept = "refs/autoresearch/t/saved/00000";
     assert!(
         called.stderr.contains(&format!("the proposal of experiment 1 was not run; it is in {kept}")),
@@ -77,7 +99,11 @@ fn a_change_that_comes_too_late_becomes_an_idea() {
 fn a_call_ends_at_the_time_of_day_that_it_is_given() {
     let repo = training_repo();
     // The tests begin at ten in the evening.
-    let called = run(&repo, "sh train.sh", "echo $AR_EXPERIMENT > new.txt", &["--until", "22:00:02"]).ok();
+    let clock = MovableClock::new(&repo);
+    let late = clock.moving_to("2026-11-20T22:00:02Z");
+    let agent = format!("echo $AR_EXPERIMENT > new.txt; [ $AR_EXPERIMENT != 3 ] || {late}");
+    let mut night = ar_command(&repo, &repo.path(), args("sh train.sh", &agent, &["--until", "22:00:02"]));
+    let called = Called::from(clock.show_to(&mut night).output().unwrap()).ok();
     assert!(called.stderr.contains("note: this invocation stops at 22:00 on Nov 20\n"), "{called:#?}");
     let last = called.stdout.lines().last().unwrap();
     assert!(last.ends_with("it is 22:00:02") || last.contains(" left before 22:00:02, but "), "{called:#?}");

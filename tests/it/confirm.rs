@@ -11,11 +11,12 @@ use crate::kill::in_turn;
 use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// A repository whose command prints the number in `value`, with noise by seed; `luck` makes it better for seed 1 alone. Each run
-/// notes its experiment and its seed.
+/// notes its experiment and its seed. The first with the seed N makes `clock-N` the clock, if it is there.
 pub(crate) fn noisy() -> TestRepo {
     let repo = TestRepo::empty();
     let script = format!(
         "echo \"$AR_EXPERIMENT $AR_SEED\" >> {0}/runs\n\
+         [ ! -e {0}/clock-$AR_SEED ] || mv {0}/clock-$AR_SEED {0}/clock 2>/dev/null\n\
          while [ -e {0}/hold-$AR_SEED ] || [ -e {0}/hold-$AR_EXPERIMENT-$AR_SEED ]; do sleep 0.02; done\n\
          [ ! -e {0}/fails-$AR_EXPERIMENT-$AR_SEED ] || {{ echo boom; exit 3; }}\n\
          mkdir -p out; echo weights of seed $AR_SEED > out/model\n\

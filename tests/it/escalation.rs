@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use serde_json::Value;
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, SIGNS, SmallDisk, TestRepo, ar, ar_command, ar_in_time, until};
+use crate::support::{Called, MovableClock, SIGNS, SmallDisk, TestRepo, ar, ar_command, ar_in_time, until};
 
 pub(crate) const REPORT: &str = ".autoresearch/t/state/escalation.md";
 
@@ -121,12 +121,18 @@ fn a_session_that_waits_goes_on_when_somebody_answers_or_the_cause_is_gone() {
 
 #[test]
 fn a_wait_ends_when_somebody_asks_the_loop_to_stop_or_its_time_is_over() {
-    for flags in [&[][..], &["--for", "8s"]] {
+    for flags in [&[][..], &["--for", "8h"]] {
         let repo = training_repo();
-        let child = start(&repo, &args(OUT, &[&["--outage-limit", "100ms", "--escalate", "wait"], flags].concat()));
+        let clock = MovableClock::new(&repo);
+        let args = args(OUT, &[&["--outage-limit", "100ms", "--escalate", "wait"], flags].concat());
+        let mut command = ar_command(&repo, &repo.path(), args);
+        clock.show_to(&mut command).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
         until_waiting(&repo);
         if flags.is_empty() {
             ar(&repo, ["stop", "t"]).ok();
+        } else {
+            clock.move_to("2026-11-21T06:00:00Z");
         }
         Called::from(child.wait_with_output().unwrap()).ok();
         assert!(status(&repo).unwrap()["escalation"]["waits"] != true);

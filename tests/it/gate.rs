@@ -1,10 +1,10 @@
 //! What is looked at before each call and each run.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, FakeGpus, TestRepo, ar_command, until};
+use crate::support::{Called, FakeGpus, MovableClock, TestRepo, ar_command, until};
 
 const ARGS: [&str; 10] =
     ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--max-experiments", "1"];
@@ -127,14 +127,19 @@ fn the_wait_for_a_gpu_ends_with_the_time_of_the_loop() {
     let repo = on_gpu();
     fs::write(repo.outside().join("full"), machine(40960)).unwrap();
     let agent = format!("{AGENT}; cp ../full \"$FAKE_GPUS\"");
-    let call = |args: &[&str]| {
+    let clock = MovableClock::new(&repo);
+    let start = |args: &[&str]| {
         let mut command = ar_command(&repo, &repo.path(), args);
         gpus.show_to(&mut command);
-        command.env_remove("AR_NO_PAUSES").env_remove("CUDA_VISIBLE_DEVICES");
-        Called::from(command.output().unwrap()).ok()
+        clock.show_to(&mut command).env_remove("AR_NO_PAUSES").env_remove("CUDA_VISIBLE_DEVICES");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
-    call(&[&ARGS[..ARGS.len() - 1], &["0"]].concat());
-    let called = call(&["resume", "--agent", &agent, "--max-experiments", "1", "--for", "6s"]);
+    let ended = |child: Child| Called::from(child.wait_with_output().unwrap()).ok();
+    ended(start(&[&ARGS[..ARGS.len() - 1], &["0"]].concat()));
+    let child = start(&["resume", "--agent", &agent, "--max-experiments", "1", "--for", "6h"]);
+    until("the wait", || repo.read(".autoresearch/t/logs/work.jsonl").contains("the run waits: ").then_some(()));
+    clock.move_to("2026-11-21T04:00:00Z");
+    let called = ended(child);
     assert!(called.stderr.contains("the run waits: other processes use 43 GB"), "{called:#?}");
     assert!(called.stdout.contains("   1  discard"), "{called:#?}");
 }

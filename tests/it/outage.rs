@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::guards;
 use crate::interrupt::signal;
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar, ar_command, until};
+use crate::support::{Called, MovableClock, TestRepo, ar, ar_command, until};
 
 /// An agent that does what `first` says, with the number of the call in `$call`, and then changes something else each time.
 fn agent(first: &str) -> String {
@@ -63,9 +63,10 @@ fn an_outage_is_waited_out_and_counts_for_nothing() {
     assert_eq!((&journal(&repo)["iteration"], &journal(&repo)["outage"]), (&5.into(), &Value::Null));
     assert_eq!(repo.read(".autoresearch/t/state/iteration_log.jsonl").lines().count(), 5);
     let record: Value =
-        serde_json::from_str(repo.git(["cat-file", "-p", "refs/autoresearch/t/00001"]).lines().last().unwrap())
+        serde_json::from_str(repo.git(["cat-file", "-p", "refs/autoresearch/t/00002"]).lines().last().unwrap())
             .unwrap();
-    assert!(record["agent"]["seconds"].as_f64().unwrap() < 1.0, "the wait is no work: {record}");
+    let waited = over[1]["seconds"].as_f64().unwrap();
+    assert!(waited >= 3.0 && record["agent"]["seconds"].as_f64().unwrap() < waited, "the wait is no work: {record}");
     // What the second one had begun is kept, and no part of an experiment.
     assert!(!repo.exists("half.txt"));
     let saved = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/saved"]);
@@ -78,22 +79,24 @@ fn an_outage_is_waited_out_and_counts_for_nothing() {
 fn an_outage_that_takes_too_long_stops_the_loop_and_says_how_to_go_on() {
     let repo = training_repo();
     let first = "[ -e ../paid ] || { echo 'Credit balance is too low'; exit 1; }";
-    let called = run(&repo, first, &["--outage-limit", "300ms", "--max-experiments", "1"]).exits(4);
+    // The call is a part of the limit.
+    let called = run(&repo, first, &["--outage-limit", "4s", "--max-experiments", "1"]).exits(4);
     for words in [
         "   1  -        the agent is out of credit: Credit balance is too low\n      waiting until ",
-        "stopped: the agent is out of credit, for 0s; last output: Credit balance is too low\n      buy credit",
+        "stopped: the agent is out of credit, for N; last output: Credit balance is too low\n      buy credit",
         "then run `ar resume` to continue\n",
     ] {
-        assert!(called.stdout.contains(words), "{words}: {called:#?}");
+        assert!(timeless(&called.stdout).contains(words), "{words}: {called:#?}");
     }
-    assert_eq!(calls(&repo), 2, "once more at the end of the limit");
+    assert!(calls(&repo) > 1, "once more at the end of the limit");
+    let made = calls(&repo);
     let status = ar(&repo, ["status"]).ok().stdout;
-    assert!(status.contains("the agent is out of credit, for 0s"), "{status}");
+    assert!(timeless(&status).contains("the agent is out of credit, for N"), "{status}");
 
-    let first = "[ $call != 3 ] || { echo 'limit reached ∙ resets in 9 hours'; exit 1; }";
-    let limited = agent(first);
+    let limited =
+        agent(&format!("[ $call != {} ] || {{ echo 'limit reached ∙ resets in 9 hours'; exit 1; }}", made + 1));
     let called = ar(&repo, ["resume", "--agent", &limited, "--outage-limit", "8h"]).exits(4);
-    assert_eq!(calls(&repo), 3, "a reset beyond the limit is not waited for");
+    assert_eq!(calls(&repo), made + 1, "a reset beyond the limit is not waited for");
     assert!(called.stdout.contains("stopped: the agent's rate limit until "), "{called:#?}");
     assert!(called.stdout.contains(", longer than --outage-limit allows; last output: "), "{called:#?}");
     let events = repo.read(".autoresearch/t/logs/orchestrator.jsonl");
@@ -102,12 +105,24 @@ fn an_outage_that_takes_too_long_stops_the_loop_and_says_how_to_go_on() {
     assert!(called.stdout.contains("   1  discard"), "who starts it again has seen to it: {called:#?}");
 }
 
+/// The text with `N` for how long an outage took.
+fn timeless(text: &str) -> String {
+    let (before, after) = text.split_once(", for ").unwrap_or((text, ""));
+    let rest = after.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
+    format!("{before}, for N{rest}")
+}
+
 /// A loop whose agent is out until the file `back` is there, beside the repository; it waits already.
 fn waiting(repo: &TestRepo, reset: &str, first_call: bool) -> Child {
     let limited =
         agent(&format!("[ -e ../back ] || {{ echo \"You've hit your usage limit. Try again in {reset}.\"; exit 1; }}"));
     let args = if first_call { args(&limited, &["--max-experiments", "1"]) } else { vec!["resume"] };
-    let child = ar_command(repo, &repo.path(), args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut command = ar_command(repo, &repo.path(), args);
+    waits(repo, command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+}
+
+/// This loop, once it waits for its agent.
+fn waits(repo: &TestRepo, child: Child) -> Child {
     let status = || Some(ar(repo, ["status", "--format", "json"])).filter(|called| called.code == Some(0));
     until("the wait", || status().filter(|called| called.json()["sessions"][0]["activity"] == "waiting"));
     child
@@ -178,12 +193,23 @@ fn a_session_that_is_resumed_waits_for_the_reset_and_no_longer() {
 fn an_agent_that_fails_for_reasons_that_nobody_knows_is_waited_for_and_given_up() {
     let repo = training_repo();
     let first = "[ -e ../back ] || { touch half.txt; rm half.txt; echo service temporarily broken; exit 1; }";
-    let called = run(&repo, first, &["--outage-limit", "700ms", "--max-experiments", "1"]).exits(4);
+    let called = run(&repo, first, &["--outage-limit", "3s", "--max-experiments", "1"]).exits(4);
     let said =
-        "stopped: the agent failed, for 0s; last output: exit 1: service temporarily broken\n      check its command";
-    assert!(called.stdout.contains(said), "{called:#?}");
+        "stopped: the agent failed, for N; last output: exit 1: service temporarily broken\n      check its command";
+    assert!(timeless(&called.stdout).contains(said), "{called:#?}");
     assert_eq!(called.stdout.matches("   1  -  ").count(), 1, "{called:#?}");
-    assert_eq!(calls(&repo), 4, "after 100, 300 and 700 ms");
+    let log = repo.read(".autoresearch/t/logs/orchestrator.jsonl");
+    let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let outages: Vec<Value> =
+        events.filter(|event| event["event"] == "outage").map(|event| event["data"].clone()).collect();
+    assert_eq!(calls(&repo), outages.len() + 1, "once more after each wait: {outages:#?}");
+    // After 100 ms, then 200, and so on; the last pause ends with the limit, and the calls take time, too.
+    let mut pause = 0.1;
+    for (pair, waits) in outages.windows(2).zip(0..) {
+        let [before, after] = [0, 1].map(|it| pair[it]["seconds"].as_f64().unwrap());
+        assert!(pair[0]["waits"] == waits && after - before > pause - 0.01, "{outages:#?}");
+        pause *= 2.0;
+    }
     let journal = journal(&repo);
     assert_eq!(
         (&journal["idle_calls"], &journal["stale_count"], &journal["iteration"]),
@@ -197,13 +223,15 @@ fn an_agent_that_fails_for_reasons_that_nobody_knows_is_waited_for_and_given_up(
 #[test]
 fn a_budget_ends_the_wait() {
     let repo = training_repo();
-    let began = Instant::now();
-    // On a busy machine the baseline alone takes longer.
-    run(&repo, "echo 'Network is unreachable, retry after 400 s'; exit 1", &["--max-experiments", "0"]).ok();
-    let called = ar(&repo, ["resume", "--max-experiments", "1", "--for", "5s"]).ok();
+    let clock = MovableClock::new(&repo);
+    let agent = agent("echo 'Network is unreachable, retry after 7200 s'; exit 1");
+    let mut command = ar_command(&repo, &repo.path(), args(&agent, &["--max-experiments", "1", "--for", "5h"]));
+    clock.show_to(&mut command).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = waits(&repo, command.spawn().unwrap());
+    clock.move_to("2026-11-21T03:00:00Z");
+    let called = Called::from(child.wait_with_output().unwrap()).ok();
     assert!(called.stdout.contains("the agent is offline: Network is unreachable"), "{called:#?}");
-    assert!(began.elapsed().as_secs() < 300, "{called:#?}");
-    assert!(called.stdout.ends_with("stopped: time limit of 5s reached\n"), "{called:#?}");
+    assert!(called.stdout.ends_with("stopped: time limit of 5h reached\n"), "{called:#?}");
 }
 
 #[test]

@@ -3,13 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::confirm::{AGENT, ARGS, made, night, noisy, runs, shown};
-use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
+use crate::support::{Called, MovableClock, TestRepo, ar, ar_command, ar_in_time, in_time, until};
 
 #[test]
 fn two_experiments_are_compared_by_fresh_runs_of_both_which_are_pooled() {
@@ -231,12 +229,18 @@ fn verified(repo: &TestRepo) -> Value {
 
 #[test]
 fn a_night_keeps_time_to_verify_its_best_experiment_where_its_runs_are_made() {
-    for more in [&["--verify-for", "2s"][..], &["--verify-for", "2s", "--slots", "2"]] {
+    for more in [&["--verify-for", "1h"][..], &["--verify-for", "1h", "--slots", "2"]] {
         let repo = noisy();
-        let told = night(&repo, more).ok();
+        let clock = MovableClock::new(&repo);
+        // The hour is over once a run with the third fresh seed has begun.
+        fs::write(repo.outside().join("clock-8"), "2026-11-20T23:00:00Z").unwrap();
+        let args = ["confirmed", "--max-experiments", "4"];
+        let mut command = ar_command(&repo, &repo.path(), ARGS.iter().chain(&args).chain(more));
+        clock.show_to(&mut command);
+        let told = in_time(command).ok();
         let said = format!("{}{}", told.stdout, told.stderr);
         assert!(
-            said.contains("verifying experiment 4 against the baseline by fresh runs, for 2 s at most"),
+            said.contains("verifying experiment 4 against the baseline by fresh runs, for 60 min at most"),
             "{told:#?}"
         );
         let pair = verified(&repo);
@@ -262,16 +266,17 @@ fn a_night_keeps_time_to_verify_its_best_experiment_where_its_runs_are_made() {
 /// run fails. The loop has half of `--for`.
 fn night_that_ends_while_confirming(repo: &TestRepo, fails: &str) -> Child {
     fs::write(repo.outside().join(fails), "").unwrap();
-    let begun = Instant::now();
+    let clock = MovableClock::new(repo);
     let hold = repo.outside().join("hold-3");
     // The runs before with that seed have ended when it is called.
     let agent = AGENT.replace("echo 0.9 > luck", &format!(": > {}; echo 1.0 > value", hold.display()));
     let args = ARGS.map(|arg| if arg == AGENT { &agent } else { arg });
-    let more = ["confirmed", "--for", "16s", "--verify-for", "8s"];
+    let more = ["confirmed", "--for", "16h", "--verify-for", "8h"];
     let mut command = ar_command(repo, &repo.path(), args.iter().chain(&more));
+    clock.show_to(&mut command);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("a run that confirms the second", || made(repo).contains(&"2 3".to_owned()).then_some(()));
-    thread::sleep(Duration::from_millis(8200).saturating_sub(begun.elapsed()));
+    clock.move_to("2026-11-21T06:00:00Z");
     fs::remove_file(&hold).unwrap();
     child
 }
@@ -305,7 +310,7 @@ fn a_night_that_ends_while_a_change_is_confirmed_is_verified_beside_it() {
     assert!(head.starts_with("change 2"), "the open change is on the branch: {head}");
     assert_eq!(repo.git(["status", "--porcelain"]), "");
     // The night is over, and nothing else begins.
-    goes_on_with_open_change(&repo, &["resume", "t"], "2026-11-21T06:00:00Z");
+    goes_on_with_open_change(&repo, &["resume", "t"], "2026-11-21T14:00:00Z");
     assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/0*"]).lines().count(), 3);
 }
 
@@ -353,8 +358,10 @@ fn a_night_that_is_killed_while_the_baseline_is_verified_brings_the_tree_back_an
     let repo = noisy();
     let hold = repo.outside().join("hold-6");
     fs::write(&hold, "").unwrap();
-    let args = ["confirmed", "--max-experiments", "4", "--verify-for", "1s"];
+    let clock = MovableClock::new(&repo);
+    let args = ["confirmed", "--max-experiments", "4", "--verify-for", "1h"];
     let mut command = ar_command(&repo, &repo.path(), ARGS.iter().chain(&args));
+    clock.show_to(&mut command);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until("the baseline's run with seed 6", || made(&repo).iter().any(|run| run.ends_with(" 6")).then_some(()));
     let best = shown(&repo, 4)["commit"].as_str().unwrap().to_owned();
@@ -364,7 +371,10 @@ fn a_night_that_is_killed_while_the_baseline_is_verified_brings_the_tree_back_an
     fs::remove_file(&hold).unwrap();
     ar(&repo, ["stop", "t", "--now"]).ok();
     assert_eq!(repo.git(["rev-parse", "HEAD", "autoresearch/t"]), format!("{best}\n{best}"));
-    ar_in_time(&repo, ["resume", "t"]).ok();
+    fs::write(repo.outside().join("clock-7"), "2026-11-20T23:00:00Z").unwrap();
+    let mut command = ar_command(&repo, &repo.path(), ["resume", "t"]);
+    clock.show_to(&mut command);
+    in_time(command).ok();
     assert_eq!(repo.git(["rev-parse", "HEAD", "autoresearch/t"]), format!("{best}\n{best}"));
     assert_eq!(repo.git(["status", "--porcelain"]), "");
     let pair = verified(&repo);

@@ -1,6 +1,7 @@
 //! What all areas share: hermetic repositories, and calls of the binary.
 
 mod ar;
+mod clock;
 mod disk;
 mod gpus;
 mod person;
@@ -9,6 +10,7 @@ mod template;
 mod wait;
 
 pub(crate) use ar::{AR, CLOCK, Called, WAITS, ar, ar_command, ar_in_time, in_time};
+pub(crate) use clock::MovableClock;
 pub(crate) use disk::SmallDisk;
 pub(crate) use gpus::FakeGpus;
 pub(crate) use person::Person;
