@@ -3,13 +3,14 @@
 //! In a build with debug assertions they act only if their variables are set. Each process adds a line with the name of each
 //! point that it passes to the file that `AR_CRASH_TRACE` names. With `AR_CRASH_AT=NAME:N` the process that adds the N-th
 //! line of that name kills itself with SIGKILL. In a shim all names begin with `shim.`. With `AR_CRASH_RUN=COMMAND` the first
-//! process to pass a point runs that command there, and continues. `AR_WAITS=N` shortens waits that only bound or pace.
+//! process to pass a point runs that command there, and continues. `AR_WAITS=N` shortens waits that only bound or pace, and
+//! `AR_LIMITS=N` the time limits of programs that may hang: one that works takes as long as the machine is slow.
 
 #[cfg(not(debug_assertions))]
 use std::time::Duration;
 
 #[cfg(debug_assertions)]
-pub(crate) use armed::{in_shim, pace, point, wait};
+pub(crate) use armed::{in_shim, limit, pace, point, wait};
 
 /// Names a moment between two steps.
 #[cfg(not(debug_assertions))]
@@ -24,6 +25,12 @@ pub(crate) const fn pace(pause: Duration) -> Duration {
 /// Returns the length of a wait that only bounds or paces.
 #[cfg(not(debug_assertions))]
 pub(crate) const fn wait(whole: Duration) -> Duration {
+    whole
+}
+
+/// Returns the time limit of a program that may hang.
+#[cfg(not(debug_assertions))]
+pub(crate) const fn limit(whole: Duration) -> Duration {
     whole
 }
 
@@ -57,8 +64,17 @@ mod armed {
 
     /// Returns the length of a wait that only bounds or paces: its N-th part if `AR_WAITS` is N.
     pub(crate) fn wait(whole: Duration) -> Duration {
-        let parts = env::var("AR_WAITS").ok().and_then(|parts| parts.parse().ok());
-        whole / parts.unwrap_or(1).max(1)
+        whole / parts("AR_WAITS")
+    }
+
+    /// Returns the time limit of a program that may hang: its N-th part if `AR_LIMITS` is N.
+    pub(crate) fn limit(whole: Duration) -> Duration {
+        whole / parts("AR_LIMITS")
+    }
+
+    /// The number of parts that a variable asks for, at least 1.
+    fn parts(variable: &str) -> u32 {
+        env::var(variable).ok().and_then(|parts| parts.parse().ok()).unwrap_or(1).max(1)
     }
 
     /// Names a moment between two steps.

@@ -50,7 +50,7 @@ impl Program {
         match self {
             Program::Filter => Duration::from_secs(600),
             Program::Signing => Duration::from_secs(60),
-            Program::Fetch => crash::wait(Duration::from_secs(300)),
+            Program::Fetch => crash::limit(Duration::from_secs(300)),
         }
     }
 }
@@ -159,7 +159,7 @@ impl State {
 /// Returns the time that a program may still run after the user asked to stop. Rolling back needs filters, but signs
 /// nothing.
 fn patience(program: Program) -> Duration {
-    crash::wait(match program {
+    crash::limit(match program {
         Program::Filter | Program::Fetch => WAY_BACK,
         Program::Signing => SIGNED_IN,
     })

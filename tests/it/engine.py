@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 FOLDER, VERB = sys.argv[1], sys.argv[2]
@@ -75,10 +76,13 @@ def start_pending():
 
 
 def submit(asked):
+    # A submission that is killed made a whole job or none.
     job = str(len(all_jobs()) + 1)
-    os.makedirs(os.path.join(JOBS, job))
-    write(json.dumps(asked), "jobs", job, "asked")
-    write(asked["token"], "jobs", job, "token")
+    os.makedirs(JOBS, exist_ok=True)
+    part = tempfile.mkdtemp(dir=FOLDER)
+    write(json.dumps(asked), part, "asked")
+    write(asked["token"], part, "token")
+    os.rename(part, os.path.join(JOBS, job))
     start_pending()
     return {"version": 1, "id": job}
 

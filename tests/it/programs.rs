@@ -65,7 +65,7 @@ fn configure(repo: &TestRepo, kind: &str) {
 /// A loop that waits for such a program after its first call of the agent.
 fn hanging_loop(repo: &TestRepo, more: &[&str]) -> Child {
     let mut command = ar_command(repo, &repo.path(), ARGS);
-    command.args(["--agent", AGENT, "--grace", "1s"]).args(more);
+    command.args(["--agent", AGENT, "--grace", "1s"]).args(more).env("AR_LIMITS", "5");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("the program to wait", || repo.outside().join("waits").exists().then_some(()));
     child
@@ -146,6 +146,7 @@ fn a_filter_that_hangs_keeps_no_request_to_stop_a_repeat_or_a_restored_branch_wa
     for args in [&["repro", "1"][..], &["restore", "1", "--worktree", &dir]] {
         let _ = fs::remove_file(repo.outside().join("waits"));
         let mut command = ar_command(&repo, &repo.path(), args);
+        command.env("AR_LIMITS", "5");
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         until("the program to wait", || repo.outside().join("waits").exists().then_some(()));
         signal(&child, "-INT");

@@ -58,7 +58,7 @@ pub(super) fn call(line: &str, input: &[u8], unset: impl Fn(&str) -> bool) -> Re
         }
     }
     let (handle, group) = start_in_own_group(command).map_err(unable)?;
-    let status = match handle.wait_timeout(crash::wait(LIMIT)) {
+    let status = match handle.wait_timeout(crash::limit(LIMIT)) {
         Ok(Some(output)) => output.status,
         Ok(None) => {
             end(group, &marker);
