@@ -218,7 +218,7 @@ fn a_guard_has_the_deadline_of_a_run_and_nothing_of_it_survives() {
     let stubborn =
         "echo 'trap \"\" TERM; (trap \"\" TERM; echo $$ > ../../pid; sleep 321.5) & sleep 321.5' > src/check";
     let edits = [&*format!("echo echo val_bpb: 1.5 > src/value; {stubborn}"), "true"];
-    session(&repo, &["--guard", "cd src; . ./check", "--timeout", "700ms", "--grace", "200ms"], &edits, 1).ok();
+    session(&repo, &["--guard", "cd src; . ./check", "--timeout", "4s", "--grace", "200ms"], &edits, 1).ok();
     let record = record(&repo, 1);
     let guard = &record["guards"][0];
     assert_eq!((&guard["timed_out"], &guard["passed"]), (&true.into(), &false.into()), "{record}");
@@ -296,6 +296,14 @@ fn who_drives_by_itself_is_told_what_the_guard_said() {
     assert_eq!((record(&repo, 1)["outcome"].as_str(), lines(&repo, "guards")), (Some("discard"), 3));
 }
 
+/// Waits until the guard of experiment 1 has begun; on a busy machine its run or the baseline outlives its caller.
+fn until_its_guard(repo: &TestRepo) {
+    until("the guard of the experiment", || {
+        ar(repo, ["try", "--continue", "--wait", "100ms"]).ok();
+        (lines(repo, "guards") == 2).then_some(())
+    });
+}
+
 #[test]
 fn a_guard_outlives_its_caller_and_is_waited_for() {
     let repo = repo();
@@ -304,11 +312,7 @@ fn a_guard_outlives_its_caller_and_is_waited_for() {
     let first = ["try", "-m", "one", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh eval.sh", "--wait", "1500ms"];
     let called = ar(&repo, first.into_iter().chain(GUARD)).ok();
     assert!(called.stdout.contains("still running"), "{called:?}");
-    // On a busy machine it is the run that outlives its caller.
-    until("the guard of the experiment", || {
-        ar(&repo, ["try", "--continue", "--wait", "100ms"]).ok();
-        (lines(&repo, "guards") == 2).then_some(())
-    });
+    until_its_guard(&repo);
     let status = ar(&repo, ["status"]).ok().stdout;
     assert!(status.contains("idle; the run of experiment 1 is still going"), "{status}");
     fs::write(repo.outside().join("go"), "").unwrap();
@@ -351,6 +355,7 @@ fn a_guard_that_nobody_waits_for_is_ended_and_its_change_rolled_back() {
     repo.write("src/check", "[ $AR_EXPERIMENT = 0 ] || exec sleep 322.5\n");
     let first = ["try", "-m", "one", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh eval.sh", "--wait", "1200ms"];
     ar(&repo, first.into_iter().chain(GUARD)).ok();
+    until_its_guard(&repo);
     let called = ar(&repo, ["stop", "--now"]).ok();
     assert_eq!(called.stdout, "terminated the run of experiment 1 and rolled its change back\n");
     assert!(

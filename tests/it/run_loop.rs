@@ -442,7 +442,10 @@ fn the_goal_and_the_minimum_are_kept_to() {
 #[test]
 fn a_run_that_outlives_its_deadline_is_ended() {
     let repo = training_repo();
-    run_steps(&repo, "hang", &["--timeout", "300ms", "--grace", "200ms"]).ok();
+    let agent = agent("hang");
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", &agent];
+    ar(&repo, args.into_iter().chain(["--max-experiments", "0"])).ok();
+    ar(&repo, ["resume", "--max-experiments", "1", "--timeout", "300ms", "--grace", "200ms"]).ok();
     let records = records(&repo);
     assert_eq!(field(&records[1], "/failure/class"), "timeout");
     assert!(field(&records[1], "/reason").starts_with("the deadline passed (ended by ar after "), "{}", records[1]);
@@ -487,7 +490,7 @@ fn the_newest_file_of_a_pattern_counts_if_the_run_wrote_it() {
 fn a_number_before_the_deadline_or_a_crash_counts_where_asked_for() {
     let agent = "[ $AR_EXPERIMENT = 1 ] && echo 'sleep 60' > end || echo 'exit 3' > end; echo 1.$AR_EXPERIMENT > value";
     let args = ["run", "--yes", "--metric", "loss", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
-    let more = ["--timeout", "400ms", "--grace", "200ms", "--lower", "--max-experiments", "2"];
+    let more = ["--timeout", "3s", "--grace", "200ms", "--lower", "--max-experiments", "2"];
     for partial in [&["--count-partial"][..], &[]] {
         let repo = training_repo();
         repo.write("train.sh", "echo \"loss: $(cat value)\"; . ./end\n");
