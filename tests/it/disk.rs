@@ -142,10 +142,8 @@ fn stops_and_goes_on(moment: Moment, scarce: Scarce, left: u32, expected: &str) 
         assert!(again.stderr.contains("the disk is too full for an experiment"), "{what}: {again:#?}");
     }
     fs::remove_dir_all(repo.file("fill")).unwrap();
-    if stopped {
-        ar(&repo, ["resume"]).ok();
-    }
-    assert_eq!(outcome(&repo), expected, "{what}");
+    let resumed = stopped.then(|| ar(&repo, ["resume"]).ok());
+    assert_eq!(outcome(&repo), expected, "{what}: {called:#?} {resumed:#?}");
     Some(stopped)
 }
 
