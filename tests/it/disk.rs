@@ -67,7 +67,12 @@ fn session(repo: &TestRepo, full: Option<(Moment, Scarce, u32)>) -> Called {
     if let Some((moment, scarce, left)) = full {
         let filling = |id, around| filling(repo, scarce, left, id, around);
         match moment {
-            Moment::AfterAgent(id) => agent = format!("{agent}; {}", filling(id, ["", ""])),
+            Moment::AfterAgent(id) => {
+                // Its last words are its description, and its shim writes them down while it goes on.
+                let logged = format!("grep -q '^{id}: ' .autoresearch/t/runs/{id:05}/agent.log");
+                let wait = format!("until {logged}; do sleep 0.02; done;");
+                agent = format!("{agent}; {}", filling(id, [&wait, ""]));
+            }
             Moment::BeforeRun(id) => train = format!("{}; {train}", filling(id, ["", ""])),
             Moment::AfterRun(id) => train = format!("{train}; {}", filling(id, ["", ""])),
             Moment::InRun(id, status) => {
