@@ -7,7 +7,7 @@ MODE is a list of words: `nohup` has hang-ups ignored, `frozen` stops all output
 terminal gets to the file `screen` in FOLDER. When a file `close` appears there, the terminal is closed; `keys` is typed,
 `size` has the lines and columns that it gets, `signal` the number of a signal. What became of the command is printed: its
 exit status, or the signal that ended or stopped it, and with `screen` whether the terminal is as it was. A command that
-does not end is killed after a minute.
+does not end is killed after five minutes.
 """
 
 import fcntl
@@ -53,17 +53,22 @@ def asked(name):
         return file.read()
 
 
+is_ready, ready = os.pipe()
 child, terminal = pty.fork()
 if child == 0:
-    # Until the size is set.
-    time.sleep(0.1)
+    # Until the size is set, and the terminal is known as it was before.
+    os.close(ready)
+    os.read(is_ready, 1)
+    os.close(is_ready)
     run()
 fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
 before = termios.tcgetattr(terminal)
+os.close(is_ready)
+os.close(ready)
 screen = open(os.path.join(folder, "screen"), "ab", buffering=0) if "screen" in mode else None
 if "frozen" in mode:
     os.write(terminal, b"\x13")
-deadline = time.monotonic() + 60
+deadline = time.monotonic() + 300
 done = 0
 while not done:
     if time.monotonic() > deadline:
