@@ -48,16 +48,26 @@ impl HiddenFile {
         &self.empty
     }
 
-    /// Creates both files where they are missing: a wall covers only what is there. Another process may have filled the empty one.
+    /// Creates the empty file where it is missing, or where another process has filled it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn create_empty(&self) -> Result<(), StateError> {
+        match fs::symlink_metadata(&self.empty) {
+            Ok(meta) if meta.is_file() && meta.len() == 0 => Ok(()),
+            _ => Ok(write_atomic(&self.empty, b"")?),
+        }
+    }
+
+    /// Creates both files where they are missing: a wall covers only what is there.
     ///
     /// # Errors
     ///
     /// They cannot be written.
     pub fn create(&self) -> Result<(), StateError> {
         create_folder(self.path.parent().unwrap_or(&self.path))?;
-        if fs::symlink_metadata(&self.empty).map_or(true, |meta| !meta.is_file() || meta.len() > 0) {
-            write_atomic(&self.empty, b"")?;
-        }
+        self.create_empty()?;
         let is_there = if_exists(fs::symlink_metadata(&self.path)).map_err(failed("look at", &self.path))?.is_some();
         Ok(if is_there { Ok(()) } else { write_atomic(&self.path, b"") }?)
     }

@@ -402,6 +402,36 @@ fn a_comparison_on_the_hidden_split_that_is_killed_counts_no_pair_twice_and_repe
 }
 
 #[test]
+fn a_session_without_a_hidden_split_runs_beside_one_whose_values_it_cannot_read() {
+    let Some(repo) = split() else { return };
+    ar_in_time(&repo, args(&repo, AGENT, &["--decide", "confirmed", "--max-experiments", "1"])).ok();
+    let hidden = repo.file(".autoresearch/t/state/hidden.jsonl");
+    let agent = format!("cat {} > ../seen; echo 1 > value; echo change", hidden.display());
+    for (tag, layout) in [("plain", &[][..]), ("slots", &["--slots", "2", "--calls", "1", "--ahead", "0"][..])] {
+        repo.git(["switch", "-q", "main"]);
+        let run = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", tag, "--agent", &agent];
+        let said = ar_in_time(&repo, run.iter().chain(&["--max-experiments", "1"]).chain(layout)).ok();
+        assert!(!said.stderr.contains("bwrap: "), "{said:#?}");
+        assert_eq!(repo.read("../seen"), "");
+        // One that began before the other did has no file of its own to cover with.
+        fs::remove_file(repo.file(format!(".autoresearch/{tag}/state/empty"))).unwrap();
+        ar_in_time(&repo, ["repro", "best", "--tag", tag]).ok();
+    }
+}
+
+#[test]
+fn filters_of_git_work_beside_a_hidden_split() {
+    let Some(repo) = split() else { return };
+    repo.write(".gitattributes", "value filter=up\n");
+    repo.commit_all("a filtered value");
+    repo.git(["config", "filter.up.clean", "cat"]);
+    repo.git(["config", "filter.up.smudge", "cat"]);
+    repo.git(["config", "filter.up.required", "true"]);
+    let said = ar_in_time(&repo, args(&repo, AGENT, &["--decide", "confirmed", "--max-experiments", "1"])).ok();
+    assert!(!said.stderr.contains("bwrap: "), "{said:#?}");
+}
+
+#[test]
 fn an_absolute_glob_hides_what_it_matches_and_what_is_in_a_folder_that_it_matches() {
     let Some(repo) = split() else { return };
     let outside = repo.outside().display().to_string();

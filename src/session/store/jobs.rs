@@ -19,7 +19,7 @@ use crate::measure::last_lines;
 use crate::rules::{HiddenPlaces, History, JobPlaces, Places, Wall, WalledRole, files_named, wall};
 use crate::session::errors::SessionError;
 use crate::session::files::{REPRO_FOLDER, UNFINISHED, own_path};
-use crate::state::{SESSIONS_FOLDER, SessionFolder, further_runs, read_log_tail, user_folder};
+use crate::state::{HiddenFile, SESSIONS_FOLDER, SessionFolder, further_runs, read_log_tail, user_folder};
 
 /// Name of the agent's job.
 pub const AGENT: &str = "agent";
@@ -207,14 +207,7 @@ impl Walls {
             if !places.sealed.folders.is_empty() {
                 job.emptied.extend(further_runs(folder).map(|further| real(&further)));
             }
-            // Of `ar`'s own, only what is there can be covered.
-            let HiddenPlaces { folders, files, empty } = &places.sealed;
-            let sealed = HiddenPlaces {
-                folders: folders.iter().filter(|path| path.is_dir()).map(|path| real(path)).collect(),
-                files: files.iter().filter(|path| path.exists()).map(|path| real(path)).collect(),
-                empty: real(empty),
-            };
-            wall(&Places { sealed, ..places.clone() }, &job, role)
+            wall(&covered(places), &job, role)
         })
     }
 
@@ -231,7 +224,7 @@ impl Walls {
             real(&place)
         });
         let own = JobPlaces { tree, folder, ..JobPlaces::default() };
-        wall_words(&wall(places, &own, &WalledRole::Reviewer))
+        wall_words(&wall(&covered(places), &own, &WalledRole::Reviewer))
     }
 
     /// The git program that reads what jobs behind walls wrote, if jobs have them.
@@ -243,6 +236,18 @@ impl Walls {
     pub(crate) fn hold(&self) -> bool {
         self.0.is_some()
     }
+}
+
+/// The places, of whose sealed ones only those that are there can be covered: files by an empty one of the session.
+fn covered(places: &Places) -> Places {
+    let HiddenPlaces { folders, files, empty } = &places.sealed;
+    let files: Vec<PathBuf> = files.iter().filter(|path| path.exists()).map(|path| real(path)).collect();
+    if let (Some(state), false) = (empty.parent(), files.is_empty() && places.hidden.files.is_empty()) {
+        // A session without hidden files has none until another one seals its own.
+        let _ = HiddenFile::new(state).create_empty();
+    }
+    let folders = folders.iter().filter(|path| path.is_dir()).map(|path| real(path)).collect();
+    Places { sealed: HiddenPlaces { folders, files, empty: real(empty) }, ..places.clone() }
 }
 
 fn job_places(tree: &Path, folder: &Path, places: JobPlaces) -> JobPlaces {
