@@ -432,6 +432,23 @@ fn filters_of_git_work_beside_a_hidden_split() {
 }
 
 #[test]
+fn doctor_names_lost_hidden_values_without_which_the_session_cannot_go_on_to_the_user_alone() {
+    let Some(repo) = split() else { return };
+    let agent = format!("{} doctor t > ../seen; {AGENT}", env!("CARGO_BIN_EXE_ar"));
+    ar_in_time(&repo, args(&repo, &agent, &["--decide", "confirmed", "--max-experiments", "1"])).ok();
+    let seen = repo.read("../seen");
+    assert!(seen.contains("journal") && !seen.contains("hidden"), "{seen}");
+    ar(&repo, ["doctor", "t"]).ok();
+    fs::remove_file(repo.file(".autoresearch/t/state/hidden.jsonl")).unwrap();
+    let why = "hidden.jsonl does not have the hidden values of the baseline";
+    for _ in 0..2 {
+        let found = ar(&repo, ["doctor", "t"]).exits(1).stdout;
+        assert!(found.contains(why) && found.contains("hint: restore that file from a backup"), "{found}");
+        assert!(ar(&repo, ["resume", "t"]).exits(1).stderr.contains(why));
+    }
+}
+
+#[test]
 fn an_absolute_glob_hides_what_it_matches_and_what_is_in_a_folder_that_it_matches() {
     let Some(repo) = split() else { return };
     let outside = repo.outside().display().to_string();

@@ -1,6 +1,7 @@
 //! The records of a session and its state folder: contract, journal, memory files, event logs, runs, and who is at work.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -15,8 +16,8 @@ use crate::git::{Repo, SettingEffect, Untracked};
 use crate::rules::{Tip, ignored_changes};
 use crate::session::errors::SessionError;
 use crate::session::handlers::StoredCopies;
-use crate::session::store::{RUN, contradiction, trouble_text};
-use crate::state::{EVENT_LOGS, Journal, MEMORY_FILES, PROTECTED, StateError, UNTRACKED, read_json};
+use crate::session::store::{RUN, contradiction, require_hidden_baseline, trouble_text};
+use crate::state::{EVENT_LOGS, HiddenFile, Journal, MEMORY_FILES, PROTECTED, StateError, UNTRACKED, read_json};
 
 /// Compares the state folder of a session.
 pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
@@ -25,6 +26,7 @@ pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
     if repository::in_the_way(repo).is_none() && facts.has_files() {
         found.extend(journal(repo, facts).unwrap_or_else(|error| vec![finding_of(Area::Journal, &error).into()]));
         found.extend(memory(facts));
+        found.extend(hidden(facts).err().map(|error| finding_of(Area::Journal, &error).into()));
         found.extend(runs(facts).map(RepairableFinding::from));
         if found.is_empty() {
             found.push(Finding::ok(Area::Journal, "no experiment is open").into());
@@ -46,6 +48,17 @@ pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
         found.push(Finding::ok(Area::Journal, what).hint(format!("ar resume {}", facts.tag)).into());
     }
     found
+}
+
+/// Looks for the hidden values without which the session cannot go on.
+fn hidden(facts: &Facts) -> Result<(), SessionError> {
+    let Some(contract) = facts.terms() else { return Ok(()) };
+    let file = HiddenFile::new(&facts.folder.state());
+    if fs::metadata(file.path()).is_ok_and(|meta| meta.len() == 0) {
+        // A call sees an empty file in its place.
+        return Ok(());
+    }
+    require_hidden_baseline(&contract, facts.history(), &file, &file.read()?)
 }
 
 /// Git's settings that are others than at the session's start, as an agent may have left them.

@@ -21,7 +21,7 @@ use crate::git::{Repo, Untracked};
 use crate::ledger::LedgerFile;
 use crate::machine::{Attempt, AttemptHead, Made, OpenRun, Origin};
 use crate::rules::{
-    FileTerms, Forbidden, GpuSlot, HiddenBook, HiddenRun, History, Measurement, Night, RunFound, axes_without_number,
+    FileTerms, Forbidden, GpuSlot, HiddenBook, History, Measurement, Night, RunFound, axes_without_number,
     baseline_runs, baseline_with, describe_failure, is_confirmed, may_be_code, refuse_incomparable,
 };
 use crate::session::attempt::{
@@ -34,8 +34,8 @@ use crate::session::files::{
 use crate::session::handlers::{SETTINGS_BEFORE, SlotSetup};
 use crate::session::plan::{Drive, Plan, Surveyed, entered_night, leave_former_branch};
 use crate::session::store::{
-    Interrupts, RUN, Store, contradiction, guard_name, is_being_replaced, job_of, journal_of_remains, run_name,
-    trouble_text,
+    Interrupts, RUN, Store, contradiction, guard_name, is_being_replaced, job_of, journal_of_remains,
+    require_hidden_baseline, run_name, trouble_text,
 };
 use crate::session::wait::{Alerted, Deadline, WaitEnd, guardian_lines, interval_of, report_unopened};
 use crate::state::{
@@ -571,15 +571,9 @@ fn opened_hidden(plan: &Plan, history: &History) -> Result<HiddenBook, SessionEr
         return Ok(HiddenBook::default());
     }
     let file = HiddenFile::new(&folder.state());
-    file.create()?;
     let hidden = file.read()?;
-    let is_of_baseline = |run: &HiddenRun| run.experiment.is_baseline();
-    if contract.decides_on_hidden() && history.baseline().is_some() && !hidden.runs().iter().any(is_of_baseline) {
-        let text = format!("{} does not have the hidden values of the baseline", file.path().display());
-        return Err(refuse(CannotStart, text)
-            .hint("restore that file from a backup, or begin a new session: without it nothing can be decided")
-            .into());
-    }
+    require_hidden_baseline(contract, history, &file, &hidden)?;
+    file.create()?;
     Ok(hidden)
 }
 

@@ -11,8 +11,8 @@ use super::{Store, real};
 use crate::domain::{Contract, Tag, count_of};
 use crate::fs::read_at_most;
 use crate::git::Repo;
-use crate::rules::{HiddenEntry, HiddenPlaces, HiddenVerdict, History, glob};
-use crate::session::errors::{SessionError, Usage, refuse};
+use crate::rules::{HiddenBook, HiddenEntry, HiddenPlaces, HiddenRun, HiddenVerdict, History, glob};
+use crate::session::errors::{CannotStart, SessionError, Usage, refuse};
 use crate::session::files::session_tags;
 use crate::session::handlers::copies_of_protected;
 use crate::state::{HiddenFile, SESSIONS_FOLDER, SessionFolder};
@@ -161,6 +161,27 @@ pub(crate) fn sealed_places(repo: &Repo, folder: &SessionFolder, contract: &Cont
         }
     }
     places
+}
+
+/// Refuses to go on by hidden values without those of the baseline.
+///
+/// # Errors
+///
+/// They are missing, and nothing can be decided.
+pub(crate) fn require_hidden_baseline(
+    contract: &Contract,
+    history: &History,
+    file: &HiddenFile,
+    hidden: &HiddenBook,
+) -> Result<(), SessionError> {
+    let is_of_baseline = |run: &HiddenRun| run.experiment.is_baseline();
+    if !contract.decides_on_hidden() || history.baseline().is_none() || hidden.runs().iter().any(is_of_baseline) {
+        return Ok(());
+    }
+    let text = format!("{} does not have the hidden values of the baseline", file.path().display());
+    Err(refuse(CannotStart, text)
+        .hint("restore that file from a backup, or begin a new session: without it nothing can be decided")
+        .into())
 }
 
 impl Store {
