@@ -300,6 +300,7 @@ fn fresh_runs_compare_two_experiments_on_both_splits() {
     );
     let log = failed.stderr.split("; see ").nth(1).unwrap().lines().next().unwrap();
     assert!(fs::read_to_string(log).unwrap().contains("boom"), "{failed:#?}");
+    assert!(failed.stderr.contains("hint: fix the evaluator, then repeat the command"), "{failed:#?}");
     fs::remove_file(repo.outside().join("fails")).unwrap();
     let text = ar_in_time(&repo, VERIFY.iter().chain(&["table"])).ok().stdout;
     let gains = "experiment 1 against the baseline: visible better by 0.";

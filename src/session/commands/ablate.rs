@@ -147,7 +147,7 @@ async fn measure(
                 Ok(value) => Some(value.value),
                 // A failure without any change, or outside the code, says nothing of a change.
                 Err(it) if without.is_empty() || !it.is_of_code => {
-                    return Err(VerifyError::Failed { what, seed, why: it.why }.into());
+                    return Err(VerifyError::Failed { what, seed, why: it.why, is_hidden: false }.into());
                 }
                 Err(_) => None,
             };

@@ -69,7 +69,7 @@ pub async fn verify(
             let id = [&pair.visible.a, &pair.visible.b][which].text();
             let id = if is_hidden { format!("the evaluator of {id}") } else { id };
             let Some(value) = ended.told(&id, seed, publish) else { return Ok(()) };
-            let value = value.map_err(|it| VerifyError::Failed { what: id, seed, why: it.why })?.value;
+            let value = value.map_err(|it| VerifyError::Failed { what: id, seed, why: it.why, is_hidden })?.value;
             let ComparedPair { visible, hidden } = &mut pair;
             let Some(hidden) = hidden else {
                 let (place, run) = ((&b.view.repo, name.as_str(), &b.record.commit), (which, seed, value));

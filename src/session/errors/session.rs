@@ -476,7 +476,7 @@ pub enum VerifyError {
     #[error("{} cannot be compared with itself", experiment_name(*.0))]
     Same(ExperimentId),
     #[error("the run of {what} with seed {seed} gave no number: {why}")]
-    Failed { what: String, seed: u64, why: String },
+    Failed { what: String, seed: u64, why: String, is_hidden: bool },
     #[error("cannot compare the sessions: {a}, and {b}")]
     OtherMetric { a: String, b: String },
     #[error("branch {0} is there already, with other code")]
@@ -502,9 +502,9 @@ impl VerifyError {
     pub(crate) fn hint(&self) -> String {
         match self {
             VerifyError::Same(_) => "name two experiments, as in `ar verify baseline best`".into(),
-            VerifyError::Failed { .. } => {
-                "the runs that ended are recorded; `ar repro N` shows the log of such a run, and the same command goes on"
-                    .into()
+            VerifyError::Failed { is_hidden, .. } => {
+                let way = if *is_hidden { "fix the evaluator" } else { "see the log of such a run with `ar repro N`" };
+                format!("{way}, then repeat the command; the runs that ended are recorded")
             }
             VerifyError::BranchThere(branch) => {
                 format!("rename it with `git branch -m {branch} {branch}-before`, and repeat the command")

@@ -151,7 +151,12 @@ fn branches() -> Vec<SessionError> {
     vec![
         SessionError::BranchTaken("best".into()),
         SessionError::Verify(VerifyError::Same(3.into())),
-        SessionError::Verify(VerifyError::Failed { what: "experiment 3".into(), seed: 7, why: "out of memory".into() }),
+        SessionError::Verify(VerifyError::Failed {
+            what: "experiment 3".into(),
+            seed: 7,
+            why: "out of memory".into(),
+            is_hidden: false,
+        }),
         SessionError::Verify(VerifyError::OtherMetric {
             a: "t measures loss (lower)".into(),
             b: "u measures loss (higher)".into(),
