@@ -80,6 +80,29 @@ fn a_verification_that_a_run_ends_keeps_the_runs_before_it_and_goes_on() {
 }
 
 #[test]
+fn a_stop_ends_the_fresh_runs_of_a_command_which_go_on_when_it_is_repeated() {
+    let repo = noisy();
+    night(&repo, &[]).ok();
+    for (command, seed, stop) in [("verify", 7, &["stop", "t"][..]), ("ablate", 9, &["stop", "--now", "t"][..])] {
+        let hold = repo.outside().join(format!("hold-{seed}"));
+        fs::write(&hold, "").unwrap();
+        let words = [command, "--runs", "2", "--tag", "t"];
+        let mut call = ar_command(&repo, &repo.path(), words);
+        let child = call.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let held = format!(" {seed}");
+        until("the run that is held", || made(&repo).iter().any(|run| run.ends_with(&held)).then_some(()));
+        let stopped = ar(&repo, stop).ok().stdout;
+        assert!(stopped.starts_with("session t has stopped"), "{stopped}");
+        let ended = Called::from(child.wait_with_output().unwrap()).exits(130);
+        assert!(ended.stderr.contains("the same command goes on"), "{ended:#?}");
+        assert!(!repo.exists(".autoresearch/t/stop.json"), "the request is gone");
+        fs::remove_file(&hold).unwrap();
+        ar_in_time(&repo, words).ok();
+    }
+    ar(&repo, ["doctor", "t"]).ok();
+}
+
+#[test]
 fn a_verification_that_is_killed_on_slots_or_between_sessions_counts_no_run_twice() {
     for has_two in [false, true] {
         let repo = noisy();

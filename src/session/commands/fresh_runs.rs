@@ -21,7 +21,7 @@ use crate::session::handlers::{SlotSetup, clear_command_worktrees};
 use crate::session::run_loop::slot_setup;
 use crate::session::store::{Interrupt, Interrupts, first_fresh_seed, real, watch_programs_until};
 use crate::session::{Drive, Placing, Rerunning, SessionView, layout_of};
-use crate::state::OwnerLock;
+use crate::state::{OwnerLock, SessionFolder, StateError};
 
 /// The folder of working trees of fresh runs with a hidden split, among those of the session's runs.
 const OF_VERIFY: &str = "verify";
@@ -97,7 +97,8 @@ pub(super) struct FreshRuns<'a> {
     /// The folder of the working trees.
     home: (PathBuf, Option<TempDir>),
     executor: Executor,
-    _held: Vec<OwnerLock>,
+    /// The sessions' folders, where `ar stop` leaves its requests, with their locks.
+    held: Vec<(SessionFolder, OwnerLock)>,
 }
 
 impl<'a> FreshRuns<'a> {
@@ -112,8 +113,9 @@ impl<'a> FreshRuns<'a> {
         interrupts: &'a Interrupts,
     ) -> Result<FreshRuns<'a>, SessionError> {
         // Their own locks, so that no loop starts meanwhile, and those of other sessions leave what is written here alone.
-        let lock = |view: &&SessionView| view.folder.lock(view.repo.git_dir(), false);
-        let held = views.iter().map(lock).collect::<Result<Vec<_>, _>>()?;
+        let lock = |view: &&SessionView| Ok((view.folder.clone(), view.folder.lock(view.repo.git_dir(), false)?));
+        let held = views.iter().map(lock).collect::<Result<Vec<_>, StateError>>()?;
+        held.iter().for_each(|(folder, lock)| folder.drop_old_stop_request(lock));
         for view in views {
             refuse_elsewhere(&view.folder, false)?;
             // While it waited for the lock, a loop may have kept a better one.
@@ -143,7 +145,7 @@ impl<'a> FreshRuns<'a> {
         let slots = layout.map_or(1, |layout| layout.slots);
         let shares = slots > 1 && gpus.is_empty();
         let shared_gpus = shares.then(|| view.repo.common_dir().join("worktrees"));
-        Ok(FreshRuns { interrupts, terms, slots, setup, shared_gpus, home, executor, _held: held })
+        Ok(FreshRuns { interrupts, terms, slots, setup, shared_gpus, home, executor, held })
     }
 
     /// Number of runs at a time.
@@ -198,7 +200,7 @@ impl<'a> FreshRuns<'a> {
         let mut waiting: VecDeque<(usize, u32, bool)> =
             runs.iter().enumerate().map(|(index, (.., has_ended))| (index, 0, *has_ended)).collect();
         let mut active = FuturesUnordered::new();
-        let mut outcome = Ok(true);
+        let (mut outcome, mut listener) = (Ok(true), self.interrupts.listen());
         loop {
             while matches!(outcome, Ok(true))
                 && let Some(slot) = free.pop()
@@ -208,7 +210,14 @@ impl<'a> FreshRuns<'a> {
                 let run = (subject, seed, has_ended);
                 active.push(async move { (slot, index, repeats, self.run(slot, run, repeats).await) });
             }
-            let Some((slot, index, repeats, ran)) = active.next().await else { return outcome };
+            let ended_run = tokio::select! {
+                ended_run = active.next() => ended_run,
+                () = listener.signal_or_look() => {
+                    self.hear();
+                    continue;
+                }
+            };
+            let Some((slot, index, repeats, ran)) = ended_run else { return outcome };
             free.push(slot);
             let goes_on = match ran {
                 Ok(Some((what, tree, _held))) => {
@@ -234,6 +243,12 @@ impl<'a> FreshRuns<'a> {
                 outcome = goes_on;
             }
         }
+    }
+
+    /// Passes on a request of `ar stop`. It stays where it is, so that `ar stop` waits for the end of this process.
+    fn hear(&self) {
+        let requests = self.held.iter().filter_map(|(folder, _)| folder.stop_request());
+        requests.for_each(|when| self.interrupts.ask(when.into()));
     }
 
     /// A working tree for a run, and whether the run has ended in it, so that its evaluator can follow.
