@@ -14,11 +14,10 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    AxisValues, Confound, CountedOutcome, Counts, Evidence, HiddenTally, HiddenVerdict, History, KeepHours, KeptStep,
-    Margin, Miss, Patterns, Point, RunOf, SHORTEST, SessionFacts, Slots, Spread, Summary, TimeSplit, Warning,
-    axis_values, by_direction, by_file, confounds_of_keep, distinct_runs, expectations, gain_alone, gpu_hours,
-    is_concurrent, keep_hours, lanes, margin, misses, of_second_looks, run_seconds, slots, spread, summarize,
-    time_split, warnings,
+    AxisValues, Confound, CountedOutcome, Counts, Evidence, HiddenTally, History, KeepHours, KeptStep, Margin, Miss,
+    Patterns, Point, RunOf, SHORTEST, SessionFacts, Slots, Spread, Summary, TimeSplit, Warning, axis_values,
+    by_direction, by_file, confounds_of_keep, distinct_runs, expectations, gain_alone, gpu_hours, is_concurrent,
+    keep_hours, lanes, margin, misses, of_second_looks, run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
 /// The time that a session took.
@@ -217,7 +216,7 @@ impl Report {
                 directions: by_direction(records, &summary.kept, layout),
                 hypotheses: expectations(records, &rivals, direction),
                 second_looks: of_second_looks(records, &summary.kept, layout),
-                hidden: HiddenTally::of(&facts.hidden, contract.is_some_and(|it| it.holdout_unsealed)),
+                hidden: HiddenTally::of(&facts.hidden, records, contract.is_some_and(|it| it.holdout_unsealed)),
             }),
             spread: spread(records, &facts.elsewhere),
             details: details.collect(),
@@ -420,16 +419,8 @@ impl Report {
 impl Report {
     /// The gains of kept changes on the hidden split, with the places of their experiments.
     fn hidden_gains(&self) -> Vec<(u32, f64)> {
-        let place = |verdict: &HiddenVerdict| {
-            let is_its = |point: &Point| {
-                point.id == verdict.experiment || point.commit.as_deref() == Some(verdict.commit.as_str())
-            };
-            self.points.iter().rposition(is_its).map(|place| place as u32)
-        };
-        let kept = self.facts.hidden.verdicts().iter().filter(|verdict| verdict.outcome == Outcome::Keep);
-        let mut gains: Vec<(u32, f64)> = kept.filter_map(|verdict| Some((place(verdict)?, verdict.hidden?))).collect();
-        gains.sort_by_key(|(place, _)| *place);
-        gains
+        let kept = self.facts.hidden.of_kept(self.history.records());
+        kept.into_iter().filter_map(|(place, verdict)| Some((place as u32, verdict.hidden?))).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     wrap,
 };
 use crate::domain::{
-    Clock, Direction, Number, Outcome, count_of, cut, json_text, one_line, percent_text, span_text, two_digits,
+    Clock, Direction, Number, count_of, cut, json_text, one_line, percent_text, span_text, two_digits,
 };
 use crate::rules::{
     CountedOutcome, DirectionResult, Expectation, FileResult, HiddenTally, Patterns, Point, SHORTEST, Slots, Tally,
@@ -307,8 +307,7 @@ pub(super) fn second_looks_section(report: &Report) -> Option<Section> {
 
 /// The verdicts of the hidden split, and what it says of kept changes.
 pub(super) fn hidden_section(report: &Report) -> Option<Section> {
-    let HiddenTally { verdicts, visible, hidden, doubts, is_unsealed } = patterns(report)?.hidden.as_ref()?;
-    let kept = verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Keep).count();
+    let HiddenTally { verdicts, kept, visible, hidden, doubts, is_unsealed } = patterns(report)?.hidden.as_ref()?;
     let sum = format!(
         "{}, {kept} kept: they gained {visible:+.3} on the visible split and {hidden:+.3} on the hidden one",
         count_of(verdicts.len(), "verdict")

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::{Direction, Layout, Record, Spent};
+use crate::domain::{Direction, Layout, Outcome, Record, Spent};
 use crate::ledger::{self, ReadOptions};
 use crate::report::{Column, columns, experiments_grid, record_grid};
 use crate::rules::sample::{record, run};

@@ -228,6 +228,17 @@ impl HiddenBook {
         measured_commits(record).find_map(|commit| self.verdicts.iter().rfind(|verdict| verdict.commit == *commit))
     }
 
+    /// The verdicts on kept changes, with the places of their records. The last change of a train has that on the whole train, and no
+    /// change has the one that it got on an earlier base.
+    pub fn of_kept(&self, records: &[Record]) -> Vec<(usize, &HiddenVerdict)> {
+        let kept = records.iter().enumerate().filter(|(_, record)| record.outcome == Outcome::Keep);
+        kept.filter_map(|(place, record)| {
+            let verdict = self.verdicts.iter().rfind(|verdict| verdict.commit == record.commit);
+            verdict.map(|verdict| (place, verdict))
+        })
+        .collect()
+    }
+
     /// The runs of a commit in an attempt.
     fn of(&self, id: ExperimentId, commit: &CommitId) -> impl Iterator<Item = &HiddenRun> {
         self.runs.iter().filter(move |run| run.experiment == id && run.commit() == Some(commit))
@@ -668,6 +679,23 @@ mod tests {
         let (_, entries) = baseline();
         let book: HiddenBook = entries.iter().chain(&entries).cloned().collect();
         assert_eq!(book.runs().len(), 4);
+    }
+
+    #[test]
+    fn a_kept_change_has_the_verdict_on_what_was_kept_and_a_train_has_one() {
+        let verdict = |id: u32, commit: &str| {
+            let fields = json!({"kind": "verdict", "experiment": id, "commit": commit, "outcome": "keep", "visible": 0.5,
+                "hidden": 0.4, "error": 0.1, "runs": 4, "split": ""});
+            serde_json::from_value::<HiddenEntry>(fields).unwrap()
+        };
+        // On its first base each was a winner; the train of 1 and 2 was kept as the commit of 2, and 3 does not add to it.
+        let all = [(1, "c1-first"), (2, "c2-first"), (3, "c3"), (4, "c2")];
+        let book: HiddenBook = all.into_iter().map(|(id, commit)| verdict(id, commit)).collect();
+        let (last, discard) = (json!({}), json!({"outcome": "discard"}));
+        let records =
+            [record(1, "screen", 6.0, json!({})), record(2, "screen", 5.0, last), record(3, "screen", 4.0, discard)];
+        let found: Vec<_> = book.of_kept(&records).into_iter().map(|(place, it)| (place, it.experiment)).collect();
+        assert_eq!(found, [(1, 4.into())]);
     }
 
     #[test]

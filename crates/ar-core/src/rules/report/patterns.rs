@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::domain::{Direction, ExperimentId, Layout, Number, Outcome, Record};
+use crate::domain::{Direction, ExperimentId, Layout, Number, Record};
 use crate::rules::{
     CountedOutcome, HiddenBook, HiddenVerdict, KeptStep, RunOf, direction_key, distinct_runs, gpu_hours, run_seconds,
 };
@@ -65,7 +65,9 @@ pub struct Patterns {
 pub struct HiddenTally {
     /// All verdicts, in their order.
     pub verdicts: Vec<HiddenVerdict>,
-    /// The sum of the visible gains of kept changes, in the metric's unit.
+    /// The number of verdicts on kept changes.
+    pub kept: usize,
+    /// The sum of their visible gains, in the metric's unit.
     pub visible: f64,
     /// The sum of their hidden gains.
     pub hidden: f64,
@@ -78,12 +80,12 @@ pub struct HiddenTally {
 
 impl HiddenTally {
     /// Sums up the verdicts of a session; `None` without any.
-    pub fn of(book: &HiddenBook, is_unsealed: bool) -> Option<HiddenTally> {
-        let verdicts = book.verdicts().to_vec();
-        let kept = || verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Keep);
-        let sum = |gain: fn(&HiddenVerdict) -> Option<f64>| kept().filter_map(gain).sum::<f64>();
+    pub fn of(book: &HiddenBook, records: &[Record], is_unsealed: bool) -> Option<HiddenTally> {
+        let (verdicts, kept) = (book.verdicts().to_vec(), book.of_kept(records));
+        let sum = |gain: fn(&HiddenVerdict) -> Option<f64>| kept.iter().filter_map(|(_, it)| gain(it)).sum::<f64>();
         let (visible, hidden) = (sum(|verdict| verdict.visible), sum(|verdict| verdict.hidden));
-        (!verdicts.is_empty()).then(|| HiddenTally { visible, hidden, doubts: book.doubts(), is_unsealed, verdicts })
+        let (kept, doubts) = (kept.len(), book.doubts());
+        (!verdicts.is_empty()).then_some(HiddenTally { verdicts, kept, visible, hidden, doubts, is_unsealed })
     }
 }
 
