@@ -412,7 +412,8 @@ mod tests {
         assert_eq!(listed, known);
         for name in known.into_iter().chain(["ar"]) {
             assert!(!examples(name).is_empty(), "{name}");
-            for (_, line) in examples(name) {
+            for (what, line) in examples(name) {
+                assert!(!what.starts_with("ar "), "{name} has two lines for one text: {what}");
                 for line in line.split("; ").filter(|line| line.starts_with("ar ")) {
                     let words = shell_words(line);
                     if let Err(error) = program().try_get_matches_from(words) {
