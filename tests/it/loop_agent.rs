@@ -228,6 +228,7 @@ fn the_doctor_says_what_run_would_refuse() {
         (&["claude"], "metric = \"val_bpb\"", 1, "a new session needs --cmd"),
         (&["claude"], "cmd = \"sh train.sh\"", 1, "a new session needs --metric"),
         (&["claude"], "", 1, "a new session needs --metric"),
+        (&["claude"], "metric = \" \"\ncmd = \"sh train.sh\"", 1, "a new session needs --metric"),
         (
             &[],
             "metric = \"val_bpb\"\ncmd = \"sh train.sh\"",

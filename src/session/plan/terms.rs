@@ -69,8 +69,10 @@ pub(crate) fn new_contract(
     dialect: Option<LedgerDialect>,
     clock: Clock,
 ) -> Result<Contract, SessionError> {
-    let name = asked.metric.clone().ok_or(SessionError::Missing("--metric"))?;
-    let command = asked.command.clone().filter(|line| !line.trim().is_empty()).ok_or(SessionError::Missing("--cmd"))?;
+    let given = |setting: &Option<String>, flag: &'static str| {
+        setting.clone().filter(|text| !text.trim().is_empty()).ok_or(SessionError::Missing(flag))
+    };
+    let (name, command) = (given(&asked.metric, "--metric")?, given(&asked.command, "--cmd")?);
     let direction = asked.direction_of(&name).ok_or_else(|| SessionError::DirectionUnclear(name.clone()))?;
     let tag = match tag {
         Some(tag) => tag,
