@@ -203,9 +203,10 @@ pub(super) fn import(args: ImportArgs) -> Result<ExitCode, CliError> {
     for assumed in &ledger.assumed {
         output::note(&format!("assumed: {assumed}"));
     }
-    let left_out = ledger.rows.len() - records.len();
-    if left_out > 0 {
-        output::note(&format!("{} cannot be read and left out; `-v` shows them", count_of(left_out, "row")));
+    let rows = ledger.rows.len() - records.len();
+    let numbers = ledger.problems().count() - rows;
+    for (count, what) in [(rows, "row"), (numbers, "number")].into_iter().filter(|(count, _)| *count > 0) {
+        output::note(&format!("left out {} that cannot be read; `-v` shows why", count_of(count, what)));
     }
     if !args.dry_run {
         output::note(&format!("look at it with: ar report {tag}"));

@@ -47,9 +47,16 @@ fn a_ledger_becomes_a_session_that_claims_only_what_is_known() {
     assert!(plan.stdout.contains("would import 4 experiments of results.tsv as session old: 2 keep, 1 discard, 1 crash; 2 with the commit, 2 without"), "{plan:?}");
     assert!(plan.stdout.contains("not known     lost") && !repo.exists(".git/refs/autoresearch"), "{plan:?}");
     let import = called(&repo, "import results.tsv --tag old -v").ok();
-    for said in ["results.tsv:4: 1 field, not 5", "1 row cannot be read and left out"] {
+    for said in ["results.tsv:4: 1 field, not 5", "left out 1 row that cannot be read"] {
         assert!(import.stderr.contains(said), "{import:?}");
     }
+    assert!(!import.stderr.contains("number that cannot"), "{import:?}");
+    repo.write("comma.tsv", "commit\tval_bpb\tstatus\ndeadbeef\t1,50\tkeep\ntorn\ndeadbee0\t1,40\tkeep\n");
+    let comma = called(&repo, "import comma.tsv --tag comma --dry-run").ok().stderr;
+    assert!(
+        comma.contains("left out 1 row that") && comma.contains("left out 2 numbers that cannot be read"),
+        "{comma}"
+    );
     let body = "--format=%(refname:lstrip=2) %(*objectname) %(contents:body)";
     let refs = repo.git(["for-each-ref", body, "refs/autoresearch"]);
     let refs: Vec<&str> = refs.lines().filter(|line| !line.is_empty()).collect();
