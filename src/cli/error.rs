@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-use autoresearch::domain::{ErrorKind, StopReason, UserError, shell_word};
+use autoresearch::domain::{Area, ErrorKind, Finding, Severity, StopReason, UserError, shell_word};
 use autoresearch::git::GitError;
 use autoresearch::session::SessionError;
 
@@ -21,6 +21,12 @@ pub(super) struct CliError {
 }
 
 impl CliError {
+    /// The error as a finding of this level.
+    pub(super) fn finding(self, area: Area, level: Severity) -> Finding {
+        let what = self.to_string();
+        Finding { hint: self.hint, ..Finding::new(area, level, what) }
+    }
+
     /// An error of the environment.
     pub(super) fn new(source: impl Into<Box<dyn Error>>, hint: Option<String>) -> Self {
         CliError { code: CANNOT_START, source: source.into(), excerpt: String::new(), hint }

@@ -40,9 +40,9 @@ pub(super) fn doctor(args: DoctorArgs) -> Result<ExitCode, CliError> {
                 let wish = settings.loop_wish();
                 let (wanted, trouble) = settings.wanted();
                 // A session that exists goes by what is stored.
-                (wanted, wish, trouble.map(|trouble| trouble.to_string()))
+                (wanted, wish, trouble)
             }
-            Ok(Err(trouble)) => (Wanted::default(), LoopWish::default(), Some(trouble.to_string())),
+            Ok(Err(trouble)) => (Wanted::default(), LoopWish::default(), Some(trouble)),
             // Errors of the repository become findings.
             Err(_) => (Wanted::default(), LoopWish::default(), None),
         };
@@ -80,7 +80,7 @@ pub(super) fn doctor(args: DoctorArgs) -> Result<ExitCode, CliError> {
     }
     let level = if found.sessions.is_empty() { Severity::Error } else { Severity::Warning };
     found.findings.extend(examine_guardians(settings::clock()?));
-    found.findings.extend(trouble.map(|trouble| Finding::new(Area::Command, level, trouble)));
+    found.findings.extend(trouble.map(|trouble| trouble.finding(Area::Command, level)));
     print_findings(&found.sessions, &found.findings, &found.repaired, found.health(), args.format);
     Ok(match found.health() {
         Severity::Ok | Severity::Warning => ExitCode::SUCCESS,

@@ -46,7 +46,8 @@ pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
             (true, _) => "imported; it has records and no branch".to_owned(),
             (false, false) => "fetched; it has records".to_owned(),
             (false, true) => {
-                let tip = facts.expected_tip().map(|tip| format!(" at {}", tip.short(8))).unwrap_or_default();
+                let tip = repo.refs.branch(&facts.tag.branch_ref()).ok().flatten();
+                let tip = tip.map(|tip| format!(" at {}", tip.short(8))).unwrap_or_default();
                 format!("{}{tip}", facts.tag.branch())
             }
         };

@@ -232,6 +232,8 @@ fn something_else_where_the_folder_should_be() {
 fn commands_that_are_not_there_also_before_a_session() {
     let repo = TestRepo::new();
     finds(&repo, 1, "error", "a new session needs --metric", "write an ar.toml with `ar init`");
+    repo.write("ar.toml", "[composite.axes.accuracy]\nbest = 1\n");
+    finds(&repo, 1, "error", "unknown field `best`", "write a table for each axis");
     repo.write("ar.toml", "cmd = \"no-such-trainer --fast\"\nagent = \"no-such-agent\"\n");
     finds(&repo, 1, "error", "cannot start the command: `no-such-trainer` not found", "command -v no-such-trainer");
     finds(&repo, 1, "error", "cannot start the agent: `no-such-agent` not found", "command -v no-such-agent");
@@ -285,6 +287,8 @@ fn an_ar_that_is_at_work_is_named_and_not_disturbed() {
     let said = doctor(&repo, &[], 0);
     let holder = format!("an ar is active: process {} with session t", child.id());
     assert!(said.contains(&holder) && said.contains("experiment 1 is open (running)\n"), "{said}");
+    let tip = repo.git(["rev-parse", "--short=8", "autoresearch/t"]);
+    assert!(said.contains(&format!("t: autoresearch/t at {}\n", tip.trim())), "{said}");
     let rows = repo.read("results.tsv");
     repo.write("results.tsv", rows.trim_end());
     let error = ar(&repo, ["doctor", "--repair"]).exits(5).stderr;
