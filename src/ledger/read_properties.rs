@@ -70,6 +70,7 @@ proptest! {
             description: &told.description,
             is_partial: false,
             is_refused: false,
+            is_baseline: false,
         })).collect();
         for (place, count, cell) in &bad {
             let place = (*place).min(lines.len());

@@ -46,6 +46,8 @@ enum LineKind {
     TornAgain,
     /// A row that stands elsewhere as well.
     Repeated,
+    /// A baseline's row once more: a deleted session that began at its commit may have had it.
+    RepeatedBaseline,
 }
 
 /// A ledger beside the experiments that should be in it.
@@ -84,30 +86,32 @@ impl<'a> Rebuild<'a> {
                 }
             })
             .collect();
-        let mut missing = rebuild.claim_exact();
+        let mut missing = rebuild.claim_exact(entries);
         rebuild.claim_torn(&mut missing);
         rebuild.claim_by_commit(entries, &mut missing);
         rebuild
     }
 
-    /// Gives each experiment the row that is as it would be written; gives which have none. More rows like that are repeated.
-    fn claim_exact(&mut self) -> Vec<bool> {
-        let mut wanted: HashMap<&str, VecDeque<usize>> = HashMap::new();
-        for (index, row) in self.rows.iter().enumerate() {
-            wanted.entry(row).or_default().push_back(index);
+    /// Gives each experiment the row that is as it would be written; gives which have none. More rows like that are repeated,
+    /// but for those of baselines.
+    fn claim_exact(&mut self, entries: &[Entry<'_>]) -> Vec<bool> {
+        let mut wanted: HashMap<&str, (VecDeque<usize>, LineKind)> = HashMap::new();
+        for (index, (row, entry)) in self.rows.iter().zip(entries).enumerate() {
+            let more = if entry.is_baseline { LineKind::RepeatedBaseline } else { LineKind::Repeated };
+            wanted.entry(row).or_insert((VecDeque::new(), more)).0.push_back(index);
         }
         let mut missing = vec![true; self.rows.len()];
         for (line, text) in self.lines.iter_mut().zip(self.text.split_inclusive('\n')) {
             if *line != LineKind::Foreign {
                 continue;
             }
-            let Some(experiments) = wanted.get_mut(content(text)) else { continue };
+            let Some((experiments, more)) = wanted.get_mut(content(text)) else { continue };
             *line = match experiments.pop_front() {
                 Some(index) => {
                     missing[index] = false;
                     LineKind::Row(index)
                 }
-                None => LineKind::Repeated,
+                None => *more,
             };
         }
         missing
@@ -178,7 +182,7 @@ impl<'a> Rebuild<'a> {
         for (number, (line, text)) in (1..).zip(self.lines.iter().zip(self.text.split_inclusive('\n'))) {
             match *line {
                 LineKind::Frame => {}
-                LineKind::Foreign => found.foreign += 1,
+                LineKind::Foreign | LineKind::RepeatedBaseline => found.foreign += 1,
                 LineKind::Row(index) | LineKind::Differing(index) => {
                     has_row[index] = true;
                     if !text.ends_with('\n') {
@@ -216,7 +220,7 @@ impl<'a> Rebuild<'a> {
         let preceding = |index: usize| (0..if first == Some(index) { index } else { 0 }).filter(needs_row);
         for (line, text) in self.lines.iter().zip(self.text.split_inclusive('\n')) {
             match *line {
-                LineKind::Frame | LineKind::Foreign => written.line(text),
+                LineKind::Frame | LineKind::Foreign | LineKind::RepeatedBaseline => written.line(text),
                 LineKind::TornAgain | LineKind::Repeated => {}
                 LineKind::Row(index) | LineKind::Differing(index) | LineKind::Torn(index) => {
                     preceding(index).for_each(|index| written.row(index, &self.rows[index]));
@@ -312,6 +316,7 @@ mod tests {
                 description,
                 is_partial: false,
                 is_refused: false,
+                is_baseline: description == "baseline",
             })
             .collect()
     }
@@ -480,6 +485,26 @@ mod tests {
         assert_eq!(found.missing, [1]);
         assert_eq!(text, format!("{}\n{row}{row}", HEADER.join("\t")));
         assert_eq!(rebuilt(&text, &two).0, LedgerDifferences { own: 2, ..LedgerDifferences::default() });
+    }
+
+    #[test]
+    fn the_baseline_of_a_deleted_session_keeps_its_row_and_is_no_other_sessions() {
+        let experiments = [
+            experiment('a', Some("1.50"), "baseline"),
+            experiment('a', Some("1.75"), "baseline"),
+            experiment('b', Some("1.25"), "b"),
+        ];
+        let row = "aaaaaaaa\t1.50\tnan\timproved\tbaseline\n";
+        let (other, b) = (row.replace("1.50", "1.75"), "bbbbbbbb\t1.25\tnan\timproved\tb\n");
+        let header = HEADER.join("\t") + "\n";
+        for (text, expected, missing, repeated) in [
+            (format!("{row}{row}{other}{b}"), format!("{row}{row}{other}{b}"), vec![], vec![]),
+            (format!("{row}{row}{b}{b}"), format!("{row}{other}{row}{b}"), vec![1], vec![5]),
+        ] {
+            let (found, text, _) = rebuilt(&format!("{header}{text}"), &experiments);
+            assert_eq!(text, format!("{header}{expected}"));
+            assert_eq!((found.foreign, found.missing, found.repeated), (1, missing, repeated));
+        }
     }
 
     /// Damage to a row of a file.

@@ -382,6 +382,8 @@ pub struct Entry<'a> {
     pub is_partial: bool,
     /// True if the change was refused without a run.
     pub is_refused: bool,
+    /// True for the commit that its session began at, whose row another session may have had as well.
+    pub is_baseline: bool,
 }
 
 impl<'a> Entry<'a> {
@@ -397,6 +399,7 @@ impl<'a> Entry<'a> {
             is_partial: record.is_partial(),
             is_refused: record.runs.is_empty()
                 && record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal()),
+            is_baseline: record.id.is_baseline(),
         }
     }
 }

@@ -70,6 +70,23 @@ fn a_session_is_deleted_even_after_a_kill_and_a_bundle_brings_it_back() {
 }
 
 #[test]
+fn a_deleted_session_keeps_its_row_beside_another_one_from_the_same_commit() {
+    let repo = training_repo();
+    let run = |tag: &str| {
+        let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--slots", "1", "--tag", tag];
+        ar(&repo, args.into_iter().chain(["--agent", "true", "--max-experiments", "0"])).ok();
+    };
+    ["t", "u"].into_iter().for_each(run);
+    ar(&repo, ["delete", "t"]).ok();
+    run("v");
+    let rows = repo.read("results.tsv");
+    let found = ar(&repo, ["doctor"]).ok().stdout;
+    assert!(found.contains("results.tsv has 2 rows of ar, and 1 foreign row"), "{found}");
+    ar(&repo, ["doctor", "--repair"]).ok();
+    assert_eq!((repo.read("results.tsv"), rows.lines().count()), (rows.clone(), 4), "{rows}");
+}
+
+#[test]
 fn the_link_to_the_log_of_a_deleted_session_goes_with_it() {
     let repo = training_repo();
     ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--max-experiments", "0"])

@@ -413,6 +413,7 @@ fn a_line_that_does_not_fit_is_not_there_at_all() {
         description: "does not fit",
         is_partial: false,
         is_refused: false,
+        is_baseline: false,
     };
     let mut ledger = LedgerFile::open(&rows, "loss", LedgerDialect::Ar).unwrap();
     assert!(ledger.append(&entry).is_err());

@@ -40,6 +40,7 @@ fn append_three(path: &Path, dialect: LedgerDialect) {
         description: "say \"hi\"\tto\nit",
         is_partial: false,
         is_refused: false,
+        is_baseline: false,
     };
     file.append(&kept).unwrap();
     file.append(&Entry { commit: &commit('b'), outcome: Outcome::Discard, description: "worse", ..kept.clone() })
@@ -167,6 +168,7 @@ fn a_row_is_known_again_and_a_torn_one_is_not() {
         description: "again",
         is_partial: false,
         is_refused: false,
+        is_baseline: false,
     };
     file.append(&entry).unwrap();
     assert!(file.has_row(&commit('e'), before).unwrap());
@@ -191,6 +193,7 @@ fn sessions_that_append_together_tear_no_row_and_write_one_header() {
                         description: "together",
                         is_partial: false,
                         is_refused: false,
+                        is_baseline: false,
                     };
                     file.append(&entry).unwrap();
                 }
@@ -292,6 +295,7 @@ fn a_row_that_waits_while_the_file_is_rebuilt_stands_in_the_new_one() {
                 description: "an idea",
                 is_partial: false,
                 is_refused: false,
+                is_baseline: false,
             })
         });
         let inode = old.metadata().unwrap().ino();
@@ -339,7 +343,7 @@ proptest! {
         for (description, value, outcome) in &rows {
             let value = value.map(|value| number(&value.to_string()));
             let outcome = [Outcome::Keep, Outcome::Discard, Outcome::Crash][*outcome];
-            let entry = Entry { commit: &commit('a'), value, memory_gb: None, outcome, failure: None, description, is_partial: false, is_refused: false };
+            let entry = Entry { commit: &commit('a'), value, memory_gb: None, outcome, failure: None, description, is_partial: false, is_refused: false, is_baseline: false };
             file.append(&entry).unwrap();
         }
         let bytes = fs::read(&path).unwrap();
