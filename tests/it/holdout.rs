@@ -480,6 +480,14 @@ fn a_split_that_would_not_be_hidden_or_could_not_decide_is_refused() {
     refused(AGENT, &["--verify-for", "10%"], "make runs whose values agents can read");
     refused(AGENT, &["--recheck", "5"], "make runs whose values agents can read");
     refused("none", &[], "an agent that drives by itself is behind no wall");
+    repo.write("ar.toml", "[composite.axes.val_bpb]\nweight = 1\n");
+    let composite = args(&repo, AGENT, &confirmed).into_iter().map(|arg| arg.replace("val_bpb", "composite"));
+    let called = ar(&repo, composite.clone()).exits(2);
+    let hint = "name what the hidden command prints with --holdout-metric";
+    assert!(called.stderr.contains(hint) && !repo.exists(".autoresearch/t"), "{called:#?}");
+    let named = ar(&repo, composite.chain(["--holdout-metric", "nothing"].map(str::to_owned))).exits(1);
+    assert!(named.stderr.contains("the run printed no nothing"), "{named:#?}");
+    repo.rm("ar.toml");
     let unsealed = ["--sandbox", "off", "--holdout-unsealed"];
     let called = ar_in_time(&repo, args(&repo, AGENT, &[&confirmed[..], &unsealed].concat())).ok();
     assert!(called.stdout.contains("did not hold"), "{called:#?}");

@@ -581,6 +581,13 @@ impl Plan {
         if holdout.is_none() && (holdout_metric.is_some() || *holdout_report) {
             return refused("there is no hidden split to report", "add --holdout COMMAND");
         }
+        let is_unnamed = holdout_metric.is_none() && self.contract.deciding_composite().is_some();
+        if holdout.is_some() && is_unnamed && !self.continued {
+            return refused(
+                "`ar` computes the composite from the axes of the visible run, so the hidden number needs a name of its own",
+                "name what the hidden command prints with --holdout-metric",
+            );
+        }
         if self.contract.decides_on_hidden() && (verify_for.is_some() || *recheck > 0) {
             return refused(
                 "--verify-for and --recheck make runs whose values agents can read",
