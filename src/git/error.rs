@@ -70,7 +70,7 @@ pub enum GitError {
     },
     /// The branch has no commit yet.
     #[error("{0} has no commit yet, and the baseline needs one")]
-    #[strum(props(hint = "git add -A && git commit -m baseline"))]
+    #[strum(props(hint = "git add -A && git commit --allow-empty -m baseline"))]
     Unborn(String),
     /// A merge, rebase or the like is half done.
     #[error("a {0} is in progress")]

@@ -245,7 +245,11 @@ fn commands_that_are_not_there_also_before_a_session() {
 #[test]
 fn where_there_is_no_repository_or_none_to_work_in() {
     let repo = TestRepo::empty();
-    finds(&repo, 1, "error", "refs/heads/main has no commit yet", "git add -A && git commit -m baseline");
+    let hint = "git add -A && git commit --allow-empty -m baseline";
+    finds(&repo, 1, "error", "refs/heads/main has no commit yet", hint);
+    let mut typed = Command::new("sh");
+    repo.environment(&mut typed);
+    assert!(typed.args(["-c", hint]).current_dir(repo.path()).output().unwrap().status.success());
     let there = repo.outside().join("bare");
     repo.git(["init", "--quiet", "--bare", there.to_str().unwrap()]);
     let said = Called::from(ar_command(&repo, &there, ["doctor"]).output().unwrap()).exits(1).stdout;
