@@ -411,12 +411,15 @@ pub(super) fn stop(args: StopArgs) -> Result<ExitCode, CliError> {
         Stopped::After(open) if !open.is_empty() => format!("session {tag} stops after {}", experiment_names(&open)),
         Stopped::After(_) => format!("session {tag} stops before its next experiment"),
         Stopped::Beside(stopping) => stopping_text(&tag, &stopping),
-        Stopped::Ended(Some(id)) => format!(
-            "session {tag} has stopped; {} stays open, and `ar resume {tag}` goes on with its fresh runs",
-            experiment_name(id)
-        ),
-        Stopped::Ended(None) if args.now => format!("session {tag} has stopped; what was unfinished is rolled back"),
-        Stopped::Ended(None) => format!("session {tag} has stopped"),
+        Stopped::Ended(open) if !open.is_empty() => {
+            let (stay, its) = if open.len() == 1 { ("stays", "its") } else { ("stay", "their") };
+            format!(
+                "session {tag} has stopped; {} {stay} open, and `ar resume {tag}` goes on with {its} fresh runs",
+                experiment_names(&open)
+            )
+        }
+        Stopped::Ended(_) if args.now => format!("session {tag} has stopped; what was unfinished is rolled back"),
+        Stopped::Ended(_) => format!("session {tag} has stopped"),
     });
     Ok(ExitCode::SUCCESS)
 }

@@ -262,6 +262,23 @@ fn a_stop_finishes_one_fresh_run_and_the_change_waits_for_the_others() {
 }
 
 #[test]
+fn a_stop_at_once_names_all_changes_that_stay_open() {
+    let repo = noisy();
+    let agent = "echo 1.$AR_EXPERIMENT > value; echo $AR_EXPERIMENT > new-$AR_EXPERIMENT; echo change $AR_EXPERIMENT";
+    let args = ARGS.map(|arg| if arg == AGENT { agent } else { arg });
+    ar_in_time(&repo, args.iter().chain(&["confirmed", "--max-experiments", "0"])).ok();
+    repo.git(["switch", "-q", "main"]);
+    ["hold-0-2", "hold-0-3"].iter().for_each(|name| fs::write(repo.outside().join(name), "").unwrap());
+    let more = ["resume", "t", "--slots", "2", "--ahead", "0", "--max-experiments", "2"];
+    let child = ar_command(&repo, &repo.path(), more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("fresh runs for both", || (made(&repo).len() == 5).then_some(()));
+    let stopped = ar(&repo, ["stop", "t", "--now"]).ok();
+    let open = "experiments 1 and 2 stay open, and `ar resume t` goes on with their fresh runs";
+    assert!(stopped.stdout.contains(open), "{stopped:#?}");
+    child.wait_with_output().unwrap();
+}
+
+#[test]
 fn each_run_on_slots_is_shown_in_its_slot_with_what_it_is_for() {
     let repo = noisy();
     let [baseline, fresh] = ["hold-0-2", "hold-1-3"].map(|name| repo.outside().join(name));

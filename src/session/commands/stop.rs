@@ -43,8 +43,8 @@ pub enum Stopped {
     After(Vec<ExperimentId>),
     /// It is heard by a loop with slots.
     Beside(StoppingBeside),
-    /// The active process has ended. A change whose fresh runs are not over stays open.
-    Ended(Option<ExperimentId>),
+    /// The active process has ended. Changes whose fresh runs are not over stay open.
+    Ended(Vec<ExperimentId>),
 }
 
 /// Asks whoever has the session to stop, and waits until that is heard, or with [`StopWhen::Now`] done.
@@ -83,12 +83,12 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         let said = match owner()? {
             Some(Owner { said, .. }) if said == asked.said => said,
             // Somebody else has it since.
-            Some(_) => return Ok(Stopped::Ended(None)),
+            Some(_) => return Ok(Stopped::Ended(Vec::new())),
             None => {
                 folder.take_stop_request();
                 let journal = journal(&folder);
-                let mut confirming = journal.iter().flat_map(|journal| journal.in_phase(Phase::Confirming));
-                return Ok(Stopped::Ended(confirming.next().map(Attempt::id)));
+                let confirming = journal.iter().flat_map(|journal| journal.in_phase(Phase::Confirming));
+                return Ok(Stopped::Ended(confirming.map(Attempt::id).collect()));
             }
         };
         let heard = folder.stop_request().is_none();
