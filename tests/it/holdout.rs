@@ -342,10 +342,12 @@ fn calls_and_runs_find_nothing_of_a_comparison_on_the_hidden_split() {
     let more = ["--decide", "confirmed", "--max-experiments", "1"];
     ar_in_time(&repo, args(&repo, AGENT, &more)).ok();
     verify_killed(&repo);
+    let found = ar(&repo, ["doctor"]).ok().stdout;
+    assert!(found.contains("repeat `ar verify t:0 t:1 --holdout`, which goes on"), "{found}");
     // What it left waits, while agents look.
     let agent = format!("sh {outside}/look.sh >> {outside}/seen.agent 2>&1; {AGENT}");
     ar_in_time(&repo, ["resume", "t", "--agent", &agent, "--max-experiments", "1"]).ok();
-    verify(&repo);
+    ar_in_time(&repo, ["verify", "t:0", "t:1", "--holdout"]).ok();
     ar_in_time(&repo, ["resume", "t", "--agent", &agent, "--max-experiments", "1"]).ok();
     let mut values: Vec<String> = compared(&repo).into_iter().map(|(.., value)| value.to_string()).collect();
     // The values of first runs are public.

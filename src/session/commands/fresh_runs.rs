@@ -16,7 +16,7 @@ use crate::git::{HeadTarget, Repo};
 use crate::rules::{HiddenBook, TAINT_REPEATS, describe_failure, taint};
 use crate::session::attempt::evaluator_variables;
 use crate::session::errors::{SessionError, VerifyError};
-use crate::session::files::{REPRO_FOLDER, read_history, refuse_elsewhere};
+use crate::session::files::{REPRO_FOLDER, TEMPORARY, read_history, refuse_elsewhere};
 use crate::session::handlers::{SlotSetup, clear_command_worktrees};
 use crate::session::run_loop::slot_setup;
 use crate::session::store::{Interrupt, Interrupts, first_fresh_seed, real, watch_programs_until};
@@ -97,6 +97,8 @@ pub(super) struct FreshRuns<'a> {
     /// The folder of the working trees.
     home: (PathBuf, Option<TempDir>),
     executor: Executor,
+    /// The mark of the working trees: that they are temporary, or the command line that goes on with them.
+    pub(super) mark: String,
     /// The sessions' folders, where `ar stop` leaves its requests, with their locks.
     held: Vec<(SessionFolder, OwnerLock)>,
 }
@@ -145,7 +147,8 @@ impl<'a> FreshRuns<'a> {
         let slots = layout.map_or(1, |layout| layout.slots);
         let shares = slots > 1 && gpus.is_empty();
         let shared_gpus = shares.then(|| view.repo.common_dir().join("worktrees"));
-        Ok(FreshRuns { interrupts, terms, slots, setup, shared_gpus, home, executor, held })
+        let mark = TEMPORARY.to_owned();
+        Ok(FreshRuns { interrupts, terms, slots, setup, shared_gpus, home, executor, mark, held })
     }
 
     /// Number of runs at a time.
@@ -302,7 +305,7 @@ impl<'a> FreshRuns<'a> {
             Some(own) => ScratchRun { contract: own, command: &own.command, evaluates: true, ..run },
             None => run,
         };
-        let ran = match hold(&place, !self.terms.holdout) {
+        let ran = match hold(&place, &self.mark) {
             Ok(held) => {
                 let finished = run.finish(view, &place, self.interrupts, &mut quiet).await;
                 finished.map(|finished| finished.map(|(measured, exit)| (measured, exit, held)))

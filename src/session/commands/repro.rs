@@ -120,7 +120,7 @@ impl SessionView {
         let (seed, _) = record.to_repeat();
         let run = ScratchRun { seed, links: &links, ..ScratchRun::of(contract, record, RunRole::Repro, &executor) };
         let unfinished = place.git_dir().join(REPRO_FOLDER).join(UNFINISHED);
-        let (ran, _held) = match hold(&place, rerun.worktree.is_none()) {
+        let (ran, _held) = match hold(&place, if rerun.worktree.is_none() { TEMPORARY } else { "" }) {
             Ok(held) => (self.run_in(&place, (record, run), interrupts, publish).await, held),
             Err(error) => (Err(error), None),
         };
@@ -372,11 +372,10 @@ impl SessionView {
 }
 
 /// Marks a working tree as one of a command that runs, until the result is dropped: one that no process holds is left over. The
-/// mark says whether the tree is temporary, or one that the user named.
-pub(super) fn hold(place: &Repo, is_temporary: bool) -> Result<Option<File>, SessionError> {
+/// mark says whether the tree is temporary, one that the user named, or one with which a command line goes on.
+pub(super) fn hold(place: &Repo, mark: &str) -> Result<Option<File>, SessionError> {
     let folder = place.git_dir().join(REPRO_FOLDER);
     let path = folder.join(UNFINISHED);
-    let mark = if is_temporary { TEMPORARY } else { "" };
     let held = fs::create_dir_all(&folder).and_then(|()| open_locked(&path));
     let marked = held.and_then(|held| fs::write(&path, mark).map(|()| held));
     marked.map(|held| held.map(|(file, _)| file)).map_err(|source| SessionError::Io { action: "make", path, source })

@@ -43,7 +43,11 @@ pub async fn verify(
         [a, b].iter().try_for_each(|side| side.view.refuse_beside_hidden("`ar verify`"))?;
     }
     let views = if is_one_session { vec![b.view] } else { vec![a.view, b.view] };
-    let place = FreshRuns::open(&views, terms, interrupts).await?;
+    let mut place = FreshRuns::open(&views, terms, interrupts).await?;
+    if terms.holdout {
+        let [a, b] = [a, b].map(|side| format!("{}:{}", side.view.tag, side.record.id));
+        place.mark = format!("ar verify {a} {b} --holdout");
+    }
     let name = b.view.tag.verified_ref((!is_one_session).then_some(&a.view.tag), a.record.id, b.record.id);
     let (mut pair, others) = known_pair((a, b), &name, terms.holdout)?;
     let done = pair.common_seeds();

@@ -10,8 +10,8 @@ use crate::fs::move_command;
 use crate::git::{GitError, Head, HeadTarget, LinkedEntry, LockFile, LockOwner, Oddity, Repo};
 use crate::ledger::RESULTS;
 use crate::session::errors::SessionError;
-use crate::session::files::{is_behind_wall, refuse_tracked};
-use crate::session::handlers::{command_worktrees, is_temporary};
+use crate::session::files::{TEMPORARY, is_behind_wall, refuse_tracked};
+use crate::session::handlers::{command_worktrees, worktree_mark};
 use crate::state::SESSIONS_FOLDER;
 
 /// The age from which on a lock of another program is taken for one that was left behind.
@@ -124,12 +124,10 @@ fn locks(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
 
 fn left_worktree(git_dir: &Path, dir: &Path) -> Finding {
     let what = format!("a killed `ar repro`, `verify` or `ablate` left the working tree {} behind", dir.display());
-    Finding::warning(Area::Repository, what).hint(match is_temporary(git_dir) {
-        true => REPAIR.to_owned(),
-        false if dir.iter().any(|name| name == SESSIONS_FOLDER) => {
-            "repeat `ar verify --holdout`, which goes on".to_owned()
-        }
-        false => format!("git worktree remove --force {}", shell_word(dir)),
+    Finding::warning(Area::Repository, what).hint(match worktree_mark(git_dir).as_str() {
+        TEMPORARY => REPAIR.to_owned(),
+        "" => format!("git worktree remove --force {}", shell_word(dir)),
+        command => format!("repeat `{command}`, which goes on"),
     })
 }
 

@@ -396,7 +396,7 @@ pub(crate) async fn clear_command_worktrees(repo: &Repo) -> Result<Vec<PathBuf>,
     let mut cleared = Vec::new();
     for (git_dir, dir) in command_worktrees(repo, true)? {
         Executor::of_any().stop(&git_dir.join(REPRO_FOLDER), RUN).await?;
-        if is_temporary(&git_dir)
+        if worktree_mark(&git_dir) == TEMPORARY
             && let Some(home) = temporary_home(repo, &dir)
         {
             repo.remove_kept(&dir)?;
@@ -408,9 +408,10 @@ pub(crate) async fn clear_command_worktrees(repo: &Repo) -> Result<Vec<PathBuf>,
     Ok(cleared)
 }
 
-/// Returns whether a command beside a loop made the folder of its working tree, by its folder in git. The user may have named one.
-pub(crate) fn is_temporary(git_dir: &Path) -> bool {
-    std::fs::read_to_string(git_dir.join(REPRO_FOLDER).join(UNFINISHED)).is_ok_and(|mark| mark == TEMPORARY)
+/// The mark of the working tree of a command beside a loop, by its folder in git: that the command made its folder, nothing where
+/// the user named it, or the command line that goes on with it.
+pub(crate) fn worktree_mark(git_dir: &Path) -> String {
+    std::fs::read_to_string(git_dir.join(REPRO_FOLDER).join(UNFINISHED)).unwrap_or_default()
 }
 
 /// The folder that such a command made for its working tree `dir`.
