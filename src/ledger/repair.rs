@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::{Entry, LARGEST, LedgerDifferences, LedgerError, LedgerFile, Rebuild, RowFormat, has_content};
-use crate::domain::{CommitId, LedgerDialect, Record};
+use crate::domain::{CommitId, LedgerDialect, Record, Tag};
 use crate::fs::{FileError, FileStamp, copy_beside, free_beside, if_exists, read_at_most, replace_through};
 
 /// The outcome of a ledger's repair.
@@ -109,7 +109,7 @@ impl LedgerFile {
     /// `records` or `commits`. New rows of records follow the old lines, and so do new foreign rows if `others_stay`.
     /// Retains the replaced file as `results.tsv.before-repair`, unless it had only added rows and `others_stay` is
     /// false. If it had no header, a new one of this metric stays, and so does the file of another metric. Returns nothing if
-    /// the file is unharmed and has no new foreign rows. Temporary files are in `folder`.
+    /// the file is unharmed and has no new foreign rows. Temporary files are in `folder`. `tag` is the session that held it.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl LedgerFile {
         records: impl FnOnce() -> Vec<Record>,
         commits: &[CommitId],
         others_stay: bool,
-        folder: &Path,
+        (tag, folder): (&Tag, &Path),
     ) -> Result<Option<(LedgerChanges, Option<PathBuf>)>, LedgerError> {
         if self.stamp() == held.stamp {
             return Ok(None);
@@ -140,11 +140,24 @@ impl LedgerFile {
         };
         // A row is written after its record, so that each row that was read has one by now.
         let records = records();
-        let entries = records.iter().map(Entry::of).filter(|entry| !format.omits(entry));
-        let rows = entries.map(|entry| format.row(&entry));
-        let mut row_counts: HashMap<String, usize> = HashMap::new();
-        for row in rows.chain([format.header_line()]) {
-            *row_counts.entry(row.trim_end_matches(['\r', '\n']).to_owned()).or_default() += 1;
+        let line_of = |row: String| row.trim_end_matches(['\r', '\n']).to_owned();
+        let mut row_counts = HashMap::from([(line_of(format.header_line()), 1)]);
+        let mut begun_elsewhere: HashMap<String, usize> = HashMap::new();
+        for record in &records {
+            let entry = Entry::of(record);
+            if !format.omits(&entry) {
+                let row = line_of(format.row(&entry));
+                *begun_elsewhere.entry(row.clone()).or_default() +=
+                    usize::from(entry.is_baseline && record.tag != *tag);
+                *row_counts.entry(row).or_default() += 1;
+            }
+        }
+        // The held rows like the baseline of another session may all be those of deleted ones, and its own be new.
+        for (row, count) in &mut row_counts {
+            let begun = begun_elsewhere.get(row).copied().unwrap_or_default();
+            if begun > 0 {
+                *count = (*count).max(begun + held.text.lines().filter(|line| line == row).count());
+            }
         }
         let commits: Vec<&CommitId> = records.iter().map(|record| &record.commit).chain(commits).collect();
         let is_known = |cell: &str| commits.iter().any(|commit| commit.as_str().starts_with(cell));

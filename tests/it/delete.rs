@@ -1,10 +1,11 @@
 //! `ar delete`: a session leaves the repository, and its refs a bundle.
 
 use std::fs;
+use std::process::Stdio;
 
 use crate::interrupt::waiting_loop;
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar, ar_command};
+use crate::support::{Called, TestRepo, ar, ar_command, until};
 
 /// A session `t` of two experiments, on slots: its branch is checked out nowhere.
 fn session() -> TestRepo {
@@ -84,6 +85,33 @@ fn a_deleted_session_keeps_its_row_beside_another_one_from_the_same_commit() {
     assert!(found.contains("results.tsv has 2 rows of ar, and 1 foreign row"), "{found}");
     ar(&repo, ["doctor", "--repair"]).ok();
     assert_eq!((repo.read("results.tsv"), rows.lines().count()), (rows.clone(), 4), "{rows}");
+}
+
+#[test]
+fn a_session_that_begins_beside_another_one_after_a_deletion_has_its_row() {
+    let repo = training_repo();
+    let args = |tag| ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--slots", "1", "--tag", tag];
+    let begin = |tag| _ = ar(&repo, args(tag).into_iter().chain(["--agent", "true", "--max-experiments", "0"])).ok();
+    begin("t");
+    ar(&repo, ["delete", "t"]).ok();
+    let [called, go] = ["called", "go"].map(|name| repo.outside().join(name));
+    let agent = format!(
+        "touch {}; while [ ! -e {} ]; do sleep 0.02; done; echo '# change' >> train.sh",
+        called.display(),
+        go.display()
+    );
+    let more = ["--agent", &agent, "--max-experiments", "1", "--sandbox", "off"];
+    let mut child = ar_command(&repo, &repo.path(), args("u").into_iter().chain(more))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the agent", || called.exists().then_some(()));
+    begin("v");
+    fs::write(go, "").unwrap();
+    assert!(child.wait().unwrap().success());
+    let rows = repo.read("results.tsv");
+    assert_eq!(rows.matches("\tbaseline").count(), 3, "{rows}");
 }
 
 #[test]

@@ -412,8 +412,13 @@ impl Store {
             records.retain(|record| record.metric.name == contract.metric.name);
             records
         };
-        let mended =
-            self.ledger.repair_since(held, records, &commits, !self.expected.removes_rows(), &self.folder.state())?;
+        let mended = self.ledger.repair_since(
+            held,
+            records,
+            &commits,
+            !self.expected.removes_rows(),
+            (&contract.tag, &self.folder.state()),
+        )?;
         others?.troubles.into_iter().for_each(|trouble| self.notices.note_once(trouble));
         let Some((LedgerChanges { lost, false_rows, foreign, reordered }, mut kept)) = mended else { return Ok(None) };
         if kept.is_none() && !false_rows.is_empty() {
