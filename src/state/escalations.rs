@@ -97,14 +97,14 @@ impl Escalations {
         self.0.take_if(|open| !open.waits).filter(|solved| solved.times > 0).map(|solved| solved.kind)
     }
 
-    /// Notes that the session stops while it waits, and gives what for. The user who stops it has seen that, so it is
-    /// forgotten.
+    /// Notes that the session stops while it waits, and gives what for. The user who stops it has seen that, also while it
+    /// tries again, so it is forgotten.
     pub fn stop(&mut self, reason: &StopReason) -> Option<Escalation> {
-        self.suspend()?;
-        match reason {
-            StopReason::Interrupted { .. } => self.0.take(),
-            _ => self.0.clone(),
+        if let StopReason::Interrupted { .. } = reason {
+            return self.0.take();
         }
+        self.suspend()?;
+        self.0.clone()
     }
 
     /// Forgets it.

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -229,7 +230,7 @@ impl SessionFolder {
         let outer = if in_place { git_dir.join(WORKTREE_LOCK) } else { self.lock_beside(git_dir) };
         let worktree = hold(&outer, &self.tag)?;
         let session = hold(&self.lock_path(), &self.tag)?;
-        Ok(OwnerLock { _worktree: worktree, session, said: own_words(&self.tag) })
+        Ok(OwnerLock { _worktree: Rc::new(worktree), session: Rc::new(session), said: own_words(&self.tag) })
     }
 
     /// Returns whether the folder still exists as this process made it, with its subfolders and the locked file.
@@ -250,7 +251,7 @@ impl SessionFolder {
     /// Locks the session again if the lock file was deleted.
     pub fn lock_again(&self, lock: &mut OwnerLock) -> Result<(), StateError> {
         if !self.has_lock(lock) {
-            lock.session = hold(&self.lock_path(), &self.tag)?;
+            lock.session = Rc::new(hold(&self.lock_path(), &self.tag)?);
         }
         Ok(())
     }
@@ -359,11 +360,11 @@ impl Owner {
     }
 }
 
-/// The right to advance a session, until it is dropped or the process ends.
-#[derive(Debug)]
+/// The right to advance a session, until all its clones are dropped or the process ends.
+#[derive(Debug, Clone)]
 pub struct OwnerLock {
-    _worktree: File,
-    session: File,
+    _worktree: Rc<File>,
+    session: Rc<File>,
     said: String,
 }
 

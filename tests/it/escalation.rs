@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use serde_json::Value;
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, MovableClock, SIGNS, SmallDisk, TestRepo, ar, ar_command, ar_in_time, until};
+use crate::support::{AR, Called, MovableClock, SIGNS, SmallDisk, TestRepo, ar, ar_command, ar_in_time, until};
 
 pub(crate) const REPORT: &str = ".autoresearch/t/state/escalation.md";
 
@@ -159,6 +159,77 @@ fn a_loop_that_cannot_call_its_agent_goes_on_in_the_same_process_and_hears_of_a_
         assert_eq!(called.stdout.contains("   1  discard"), !stops, "{called:#?}");
         assert_over(&repo);
     }
+}
+
+/// A loop that has waited and opens its session again, with `asks` run before it has done so. Returns what the loop said,
+/// and what `ar stop` said that `asks` called.
+fn opens_again_while(repo: &TestRepo, asks: &str) -> (Called, String) {
+    let trace = repo.outside().join("trace");
+    let shell = format!(
+        "[ -e ../armed ] && [ \"$(tail -n 1 {})\" = open.excluded ] || exit 0
+        unset AR_CRASH_TRACE
+        stop() {{ {{ {AR} stop t \"$@\" > ../said 2>&1; mv ../said ../answer; }} & }}
+        heard() {{ until [ -e .autoresearch/t/stop.json ] || [ -e ../answer ]; do sleep 0.01; done; }}
+        {asks}",
+        trace.display()
+    );
+    let mut command = ar_command(repo, &repo.path(), args(KILLED, &["--escalate", "wait", "--for", "1h"]));
+    command.env("AR_CRASH_TRACE", &trace).env("AR_CRASH_RUN", shell).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    until_waiting(repo);
+    fs::write(repo.outside().join("armed"), "").unwrap();
+    // The command runs at each moment that is not named there.
+    fs::remove_file(trace).unwrap();
+    ar(repo, ["tell", "it is back"]).ok();
+    let called = Called::from(child.wait_with_output().unwrap());
+    (called, until("the answer of `ar stop`", || fs::read_to_string(repo.outside().join("answer")).ok()))
+}
+
+#[test]
+fn a_stop_is_heard_while_the_session_is_opened_again_and_nobody_else_can_open_it() {
+    let press = "kill -INT $PPID; echo pressed > ../answer";
+    let touch = "touch .autoresearch/t/stop.json; echo touched > ../answer";
+    for (asks, code, ended) in [
+        ("stop; heard", 0, "on request"),
+        ("stop --now; heard", 0, "on request"),
+        (touch, 0, "on request"),
+        (press, 130, "interrupted"),
+    ] {
+        let repo = training_repo();
+        let (called, said) = opens_again_while(&repo, &format!("{AR} resume t > ../another 2>&1; {asks}"));
+        assert!(!called.exits(code).stdout.contains("   1  discard"), "{said}");
+        assert!(!said.contains("idle"), "{said}");
+        let another = fs::read_to_string(repo.outside().join("another")).unwrap();
+        assert!(another.contains("another ar holds the lock"), "{another}");
+        assert_eq!(status(&repo).unwrap()["ended"], ended);
+        assert_over(&repo);
+    }
+}
+
+#[test]
+fn a_stop_that_cuts_the_opening_short_ends_the_session() {
+    let repo = training_repo();
+    let signs = repo.executable("signs", SIGNS);
+    repo.git(["config", "commit.gpgsign", "true"]);
+    repo.git(["config", "gpg.program", signs.to_str().unwrap()]);
+    let child = start(&repo, &args(KILLED, &["--escalate", "wait"]));
+    until_waiting(&repo);
+    repo.executable("signs", &format!("#!/bin/sh\ntouch {}/asked\nexec sleep 600\n", repo.outside().display()));
+    ar(&repo, ["tell", "it is back"]).ok();
+    until("the signing program", || repo.outside().join("asked").exists().then_some(()));
+    assert!(ar(&repo, ["stop", "t", "--now"]).ok().stdout.starts_with("session t has stopped;"));
+    Called::from(child.wait_with_output().unwrap()).exits(130);
+    assert_over(&repo);
+}
+
+#[test]
+fn a_stop_of_a_loop_that_is_killed_while_it_opens_its_session_again_does_not_stop_the_next_one() {
+    let repo = training_repo();
+    let (called, said) = opens_again_while(&repo, "stop; heard; kill -KILL $PPID");
+    assert_eq!((called.code, said.as_str()), (None, "session t has stopped\n"));
+    assert_over(&repo);
+    let called = ar_in_time(&repo, ["resume", "t"]).ok();
+    assert!(called.stdout.contains("   1  discard"), "{called:#?}");
 }
 
 #[test]

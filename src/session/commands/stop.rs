@@ -84,8 +84,18 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
             Some(Owner { said, .. }) if said == asked.said => said,
             // Somebody else has it since.
             Some(_) => return Ok(Stopped::Ended(Vec::new())),
-            None => {
+            // It ended without having heard, as when it was killed: the session may be as unfinished as any idle one.
+            None if folder.stop_request().is_some() => {
                 folder.take_stop_request();
+                return Ok(match ask_to_stop(repo, tag, when, clock)? {
+                    Stopped::NobodyThere => {
+                        note_stopped(repo, tag, clock)?;
+                        Stopped::Ended(Vec::new())
+                    }
+                    left => left,
+                });
+            }
+            None => {
                 let journal = journal(&folder);
                 let confirming = journal.iter().flat_map(|journal| journal.in_phase(Phase::Confirming));
                 return Ok(Stopped::Ended(confirming.map(Attempt::id).collect()));

@@ -31,7 +31,7 @@ use crate::session::files::{
 use crate::session::handlers::{convert_as_at_start, refuse_artifacts};
 use crate::session::research::{missing_headings, with_research};
 use crate::session::store::{Walls, left_at_tip, watch_programs};
-use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError, refuse_held};
+use crate::state::{Journal, OwnerLock, SESSIONS_FOLDER, SessionFolder, StateError, refuse_held};
 
 /// The source of the changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +104,8 @@ pub struct Plan {
     pub(crate) hidden_places: HiddenPlaces,
     /// True if a session is taken over although a process of another host may drive it.
     pub(crate) take_over: bool,
+    /// The lock of a session that this process opens again: nobody else gets it in between, and a request to stop is heard.
+    pub(crate) lock: Option<OwnerLock>,
 }
 
 impl Plan {
@@ -112,14 +114,15 @@ impl Plan {
         Plan::beside(repo, wanted, drive, clock, None)
     }
 
-    /// Does the same beside a session that is open in this process and made its locks with `own` in them.
+    /// Does the same beside a session that is open in this process with this lock, which the plan then has too.
     pub(crate) fn beside(
         mut repo: Repo,
         wanted: &Wanted,
         drive: Drive,
         clock: Clock,
-        own: Option<&str>,
+        lock: Option<OwnerLock>,
     ) -> Result<Plan, SessionError> {
+        let own = lock.as_ref().map(OwnerLock::said);
         refuse_no_folder(&repo)?;
         refuse_own_tree(&repo)?;
         let subject = Subject::find(&repo, wanted, drive, own)?;
@@ -175,6 +178,7 @@ impl Plan {
             walls: Walls::default(),
             hidden_places: HiddenPlaces::default(),
             take_over: wanted.take_over,
+            lock,
         };
         CHECKS.iter().try_for_each(|check| check(&plan, &subject, &changes))?;
         let surveyed = plan.survey(before)?;

@@ -56,11 +56,21 @@ impl<'a> Session<'a> {
         crash::point("open.excluded");
         plan.folder.create()?;
         let tree_of = TreeOwner::of(plan.layout.as_ref());
-        let lock = plan.folder.lock(plan.repo.git_dir(), tree_of.has_user())?;
+        let lock = match plan.lock.take() {
+            // What this process was asked before still holds.
+            Some(mut lock) => {
+                plan.folder.lock_again(&mut lock)?;
+                lock
+            }
+            None => {
+                let lock = plan.folder.lock(plan.repo.git_dir(), tree_of.has_user())?;
+                plan.folder.drop_old_stop_request(&lock);
+                lock
+            }
+        };
         crash::point("open.locked");
         plan.repo.clear_own_locks()?;
         let slots = slot_setup(&plan.repo, &plan.contract, plan.layout.as_ref(), &plan.gpus)?;
-        plan.folder.drop_old_stop_request(&lock);
         let mut stored = OpenedRecords::read(&plan, &interrupts).await?;
         let untracked = stored.write(&plan)?;
         convert_as_at_start(&mut plan.repo, &plan.folder, &plan.walls)?;
@@ -359,18 +369,18 @@ impl Session<'_> {
         driven
     }
 
-    /// Plans to open the session again after a wait for an answer, while this process still has it.
+    /// Plans to open the session again after a wait for an answer. The plan has its lock, which outlasts this value.
     ///
     /// # Errors
     ///
     /// Those of [`Plan::new`].
     pub fn plan_again(&self) -> Result<Plan, SessionError> {
-        let (root, asked, clock, own) = {
+        let (root, asked, clock, lock) = {
             let store = self.shared.store();
             let asked = Asked { tag: Some(store.contract.tag.clone()), ..Asked::default() };
-            (store.repo.worktree().to_owned(), asked, store.clock, store.lock.said().to_owned())
+            (store.repo.worktree().to_owned(), asked, store.clock, store.lock.clone())
         };
-        Plan::beside(Repo::discover(&root)?, &asked.into(), Drive::RESUMED, clock, Some(&own))
+        Plan::beside(Repo::discover(&root)?, &asked.into(), Drive::RESUMED, clock, Some(lock))
     }
 
     /// Goes on with the loop of a session that was opened again after a wait for an answer.
