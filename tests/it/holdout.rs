@@ -344,6 +344,15 @@ fn calls_and_runs_find_nothing_of_a_comparison_on_the_hidden_split() {
     verify_killed(&repo);
     let found = ar(&repo, ["doctor"]).ok().stdout;
     assert!(found.contains("repeat `ar verify t:0 t:1 --holdout`, which goes on"), "{found}");
+    // What somebody else wrote in its place is no command to type.
+    let entries = fs::read_dir(repo.path().join(".git/worktrees")).unwrap();
+    let mut marks = entries.map(|entry| entry.unwrap().path().join("autoresearch-repro/unfinished"));
+    let mark = marks.find(|mark| mark.exists()).unwrap();
+    let pair = fs::read_to_string(&mark).unwrap();
+    fs::write(&mark, "t:0; rm -r ~; ar verify t:1").unwrap();
+    let found = ar(&repo, ["doctor"]).ok().stdout;
+    assert!(found.contains("for the same pair, which goes on") && !found.contains("rm -r"), "{found}");
+    fs::write(&mark, pair).unwrap();
     // What it left waits, while agents look.
     let agent = format!("sh {outside}/look.sh >> {outside}/seen.agent 2>&1; {AGENT}");
     ar_in_time(&repo, ["resume", "t", "--agent", &agent, "--max-experiments", "1"]).ok();

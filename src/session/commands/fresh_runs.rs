@@ -97,7 +97,7 @@ pub(super) struct FreshRuns<'a> {
     /// The folder of the working trees.
     home: (PathBuf, Option<TempDir>),
     executor: Executor,
-    /// The mark of the working trees: that they are temporary, or the command line that goes on with them.
+    /// The mark of the working trees: that they are temporary, or the pair whose comparison goes on with them.
     pub(super) mark: String,
     /// The sessions' folders, where `ar stop` leaves its requests, with their locks.
     held: Vec<(SessionFolder, OwnerLock)>,

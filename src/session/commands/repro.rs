@@ -372,7 +372,7 @@ impl SessionView {
 }
 
 /// Marks a working tree as one of a command that runs, until the result is dropped: one that no process holds is left over. The
-/// mark says whether the tree is temporary, one that the user named, or one with which a command line goes on.
+/// mark says whether the tree is temporary, one that the user named, or one with which the comparison of a pair goes on.
 pub(super) fn hold(place: &Repo, mark: &str) -> Result<Option<File>, SessionError> {
     let folder = place.git_dir().join(REPRO_FOLDER);
     let path = folder.join(UNFINISHED);

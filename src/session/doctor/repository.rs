@@ -127,7 +127,11 @@ fn left_worktree(git_dir: &Path, dir: &Path) -> Finding {
     Finding::warning(Area::Repository, what).hint(match worktree_mark(git_dir).as_str() {
         TEMPORARY => REPAIR.to_owned(),
         "" => format!("git worktree remove --force {}", shell_word(dir)),
-        command => format!("repeat `{command}`, which goes on"),
+        pair if pair.chars().all(|c| c.is_alphanumeric() || " :._-/".contains(c)) => {
+            format!("repeat `ar verify {pair} --holdout`, which goes on")
+        }
+        // Somebody else wrote it.
+        _ => "repeat `ar verify --holdout` for the same pair, which goes on".to_owned(),
     })
 }
 
