@@ -6,8 +6,8 @@ use std::{env, fs};
 use super::{
     Next, Placing, Successor, Surveyed, UserCommits, Wanted, adopted_elsewhere, checked_out_elsewhere,
     continue_contract, continued_notice, dirty_notice, layout_lines, layout_of, lines_passed_over, new_contract,
-    plain_links, refuse_beside_slots, refuse_in_the_way, refuse_lost, refuse_own_tree, refuse_without_slurm,
-    session_begun_here, settle_caps, unfinished_beside, way_home, with_axes,
+    plain_links, refuse_beside_slots, refuse_in_the_way, refuse_lost, refuse_own_tree, refuse_several,
+    refuse_threshold, refuse_without_slurm, session_begun_here, settle_caps, unfinished_beside, way_home, with_axes,
 };
 use crate::agent::{reports, tells_rounds};
 use crate::domain::{
@@ -19,8 +19,7 @@ use crate::ledger::{LedgerFile, RESULTS};
 use crate::measure::Scanner;
 use crate::rules::{
     FileTerms, GpuSlot, HiddenPlaces, History, LoopCall, OtherHost, SessionDriver, Tonight, UV_LINK_MODE,
-    cadence_warning, gaps, idle_limits, is_confirmed, is_research, links_from_cache, named_files, refuse_incomparable,
-    within,
+    cadence_warning, gaps, idle_limits, links_from_cache, named_files, refuse_incomparable, within,
 };
 use crate::session::errors::{Adopting, CannotStart, CommandRole, SessionError, TryError, Usage, refuse};
 use crate::session::files::{
@@ -700,30 +699,6 @@ fn by_others(held: Result<(), StateError>, own: Option<&str>) -> Result<(), Stat
     }
 }
 
-/// Refuses several slots where each experiment needs the one before.
-fn refuse_several(contract: &Contract, layout: Option<&Layout>) -> Result<(), UserError> {
-    let is_serial = contract.keep_above.is_some() || is_research(contract);
-    let refused = layout.map(|layout| layout.slots).filter(|slots| is_serial && *slots > 1);
-    refused.map_or(Ok(()), |slots| {
-        let text = format!(
-            "research and --keep-above run on one slot, not {slots}: each iteration builds on what was kept before it"
-        );
-        Err(refuse(Usage, text).hint("omit --slots and --gpus, or pass --slots 1"))
-    })
-}
-
-/// Refuses fresh runs where a threshold decides, whatever the best experiment is.
-fn refuse_threshold(contract: &Contract) -> Result<(), UserError> {
-    if contract.keep_above.is_none() || !is_confirmed(contract) {
-        return Ok(());
-    }
-    let text = format!(
-        "--decide {} compares with the best experiment, which a threshold (--keep-above, or research) does not",
-        contract.decide
-    );
-    Err(refuse(Usage, text).hint("pass --decide once, or remove `decide` from ar.toml"))
-}
-
 /// Refuses a repository in which something else stands where the folder of all sessions is to be.
 fn refuse_no_folder(repo: &Repo) -> Result<(), SessionError> {
     let path = repo.main_worktree().join(SESSIONS_FOLDER);
@@ -782,28 +757,4 @@ fn untracked_notice(changes: &Changes, at: TreeOwner) -> Option<String> {
         if at.has_user() { "until you `git add` them" } else { "unless you commit them or name them with --link" };
     (!paths.is_empty())
         .then(|| format!("untracked files stay out of every experiment {out}: {}{more}", names.join(", ")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::{CommitId, Decide, Direction, MetricSource, MetricSpec};
-
-    #[test]
-    fn fresh_runs_decide_nothing_where_a_threshold_does() {
-        let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::default() };
-        let contract =
-            Contract::new("t".parse().unwrap(), metric, "true".into(), CommitId::new("1"), jiff::Timestamp::UNIX_EPOCH);
-        let contract = Contract { decide: Decide::Confirmed, ..contract };
-        assert!(refuse_threshold(&contract).is_ok());
-        let error = refuse_threshold(&Contract { keep_above: Some(0.5.into()), ..contract }).unwrap_err();
-        assert_eq!(
-            (error.kind, error.to_string().as_str(), error.hint.as_deref()),
-            (
-                Usage,
-                "--decide confirmed compares with the best experiment, which a threshold (--keep-above, or research) does not",
-                Some("pass --decide once, or remove `decide` from ar.toml")
-            )
-        );
-    }
 }

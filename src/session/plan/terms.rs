@@ -13,7 +13,8 @@ use crate::domain::{
 use crate::exec::boot_id;
 use crate::git::{Head, Repo};
 use crate::rules::{
-    AgentFacts, AgentSetting, History, LoopAgent, LoopCall, Moment, Night, NightCaps, Tonight, loop_agent,
+    AgentFacts, AgentSetting, History, LoopAgent, LoopCall, Moment, Night, NightCaps, Tonight, is_confirmed,
+    is_research, loop_agent,
 };
 use crate::session::errors::{CannotStart, NoAgent, SessionError, Usage, refuse};
 use crate::session::files::{installed_agents, is_session};
@@ -329,4 +330,52 @@ pub(crate) fn entered_night(
         until: contract.until.map(|time| clock.next(time)),
     };
     Night::enter(night_before(Some(journal), contract), tonight, at)
+}
+
+/// Refuses several slots where each experiment needs the one before.
+pub(crate) fn refuse_several(contract: &Contract, layout: Option<&Layout>) -> Result<(), UserError> {
+    let is_serial = contract.keep_above.is_some() || is_research(contract);
+    let refused = layout.map(|layout| layout.slots).filter(|slots| is_serial && *slots > 1);
+    refused.map_or(Ok(()), |slots| {
+        let text = format!(
+            "research and --keep-above run on one slot, not {slots}: each iteration builds on what was kept before it"
+        );
+        Err(refuse(Usage, text).hint("omit --slots and --gpus, or pass --slots 1"))
+    })
+}
+
+/// Refuses fresh runs where a threshold decides, whatever the best experiment is.
+pub(crate) fn refuse_threshold(contract: &Contract) -> Result<(), UserError> {
+    if contract.keep_above.is_none() || !is_confirmed(contract) {
+        return Ok(());
+    }
+    let text = format!(
+        "--decide {} compares with the best experiment, which a threshold (--keep-above, or research) does not",
+        contract.decide
+    );
+    Err(refuse(Usage, text).hint("pass --decide once, or remove `decide` from ar.toml"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{CommitId, Decide, Direction, MetricSource, MetricSpec};
+
+    #[test]
+    fn fresh_runs_decide_nothing_where_a_threshold_does() {
+        let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::default() };
+        let contract =
+            Contract::new("t".parse().unwrap(), metric, "true".into(), CommitId::new("1"), Timestamp::UNIX_EPOCH);
+        let contract = Contract { decide: Decide::Confirmed, ..contract };
+        assert!(refuse_threshold(&contract).is_ok());
+        let error = refuse_threshold(&Contract { keep_above: Some(0.5.into()), ..contract }).unwrap_err();
+        assert_eq!(
+            (error.kind, error.to_string().as_str(), error.hint.as_deref()),
+            (
+                Usage,
+                "--decide confirmed compares with the best experiment, which a threshold (--keep-above, or research) does not",
+                Some("pass --decide once, or remove `decide` from ar.toml")
+            )
+        );
+    }
 }

@@ -26,7 +26,7 @@ use crate::session::wait::{
     Began, Driven, Events, Machine, Observer, Resumed, SessionContext, escalate_agent, escalate_error, register,
     take_in_guardians,
 };
-use crate::state::{EventLog, Level, SESSIONS_FOLDER, SessionFolder};
+use crate::state::{EventLog, Level, OwnerLock, SESSIONS_FOLDER, SessionFolder};
 
 /// An open session.
 pub struct Session<'a> {
@@ -56,18 +56,7 @@ impl<'a> Session<'a> {
         crash::point("open.excluded");
         plan.folder.create()?;
         let tree_of = TreeOwner::of(plan.layout.as_ref());
-        let lock = match plan.lock.take() {
-            // What this process was asked before still holds.
-            Some(mut lock) => {
-                plan.folder.lock_again(&mut lock)?;
-                lock
-            }
-            None => {
-                let lock = plan.folder.lock(plan.repo.git_dir(), tree_of.has_user())?;
-                plan.folder.drop_old_stop_request(&lock);
-                lock
-            }
-        };
+        let lock = lock_of(&mut plan, tree_of)?;
         crash::point("open.locked");
         plan.repo.clear_own_locks()?;
         let slots = slot_setup(&plan.repo, &plan.contract, plan.layout.as_ref(), &plan.gpus)?;
@@ -532,4 +521,16 @@ impl Session<'_> {
             Cut::Late => None,
         }
     }
+}
+
+/// Takes the lock of the session, or goes on with the one that this process has.
+fn lock_of(plan: &mut Plan, tree: TreeOwner) -> Result<OwnerLock, SessionError> {
+    if let Some(mut lock) = plan.lock.take() {
+        // What this process was asked before still holds.
+        plan.folder.lock_again(&mut lock)?;
+        return Ok(lock);
+    }
+    let lock = plan.folder.lock(plan.repo.git_dir(), tree.has_user())?;
+    plan.folder.drop_old_stop_request(&lock);
+    Ok(lock)
 }
