@@ -27,6 +27,7 @@ COUNT = 10  # results of each engine
 WORDS = 8  # words of a question that are searched for, in scripts with spaces
 CHARACTERS = 38  # characters of a question in other scripts: Baidu takes no more
 SHOWN = 300  # characters of a result's text
+HEADED = 3  # links in headings by which a page shows that its results are headings
 SECONDS = 20  # patience with each engine
 LARGEST = 4 * 1024 * 1024  # bytes of an answer that are read
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) autoresearch engines.py"
@@ -110,7 +111,9 @@ PARAMETERS = ("uddg", "url", "q", "u", "RU")
 ATTRIBUTES = ("mu", "data-landurl", "data-mdurl")
 REDIRECTION = r"/link$|/redirect/"
 
-# Elements without results, those that may begin within a word, and sites that pages of engines link to beside results.
+# Headings, most of whose links are results; elements without results, those that may begin within a word, and sites that pages
+# of engines link to beside results.
+HEADINGS = ("h1", "h2", "h3", "h4")
 SKIPPED = ("script", "style", "nav", "footer")
 WITHIN = ("b", "em", "i", "mark", "strong")
 OWNERS = (["360", "com"], ["360", "cn"], ["miit", "gov", "cn"], ["12377", "cn"])
@@ -175,12 +178,13 @@ def target(url, page):
 
 
 class Page(html.parser.HTMLParser):
-    """The links of a result page, each with its text and what follows it up to the next one."""
+    """The links of a result page, each with its text, what follows it up to the next one, and whether it is a heading."""
 
     def __init__(self, address):
         super().__init__()
         self.address = address
-        self.found = []  # address, title, text
+        self.found = []  # address, title, text, True for a heading
+        self.headings = 0
         self.near = None  # the address in an element around the next link
         self.open = None  # True within a link, False behind one
         self.hidden = 0
@@ -188,6 +192,9 @@ class Page(html.parser.HTMLParser):
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
         self.hidden += tag in SKIPPED
+        self.headings += tag in HEADINGS
+        if tag in HEADINGS and self.open:
+            self.found[-1][3] = True
         if tag not in WITHIN:
             self.handle_data(" ")
         named = next((values[name] for name in ATTRIBUTES if re.match("https?://", values.get(name) or "")), None)
@@ -201,18 +208,20 @@ class Page(html.parser.HTMLParser):
             url = None
         self.open = True if url else None
         if url:
-            self.found.append([url, "", ""])
+            self.found.append([url, "", "", self.headings > 0])
 
     def result(self, link, near):
         """The address of the result that a link is, if it is one. An own address is one only where it leads away."""
         url = link
-        if site(link) == site(self.address):
+        # As google.fr is google.com.
+        if site(link)[:1] == site(self.address)[:1]:
             is_redirection = re.match(REDIRECTION, urllib.parse.urlsplit(link).path)
             url = target(link, self.address) or (near or link if is_redirection else "")
         return url if re.match("https?://", url) and site(url) not in OWNERS else None
 
     def handle_endtag(self, tag):
         self.hidden = max(0, self.hidden - (tag in SKIPPED))
+        self.headings = max(0, self.headings - (tag in HEADINGS))
         if tag == "a" and self.open:
             self.open = False
 
@@ -222,14 +231,20 @@ class Page(html.parser.HTMLParser):
 
 
 def results(engine, page):
-    """What the result page of an engine links to, the first one first, with the words of all links to it."""
+    """What the result page of an engine links to, the first one first, with the words of all links to it. Where several
+    headings are links, the others lead to copies, translations and parts of these results."""
     own = ENGINES[engine][0]
     reader = Page(own)
     reader.feed(page)
     reader.close()
-    found = {}
-    for url, *texts in reader.found:
-        found.setdefault(url, []).extend(text.strip() for text in texts if text.strip())
+    has_headings = sum(is_heading for *_, is_heading in reader.found) >= HEADED
+    found, last = {}, None
+    for url, title, text, is_heading in reader.found:
+        if has_headings and not is_heading and url not in found:
+            url, title = last, ""
+        last = url
+        if url:
+            found.setdefault(url, []).extend(words.strip() for words in (title, text) if words.strip())
     # A link without words is a picture.
     found = [(url, one_line(": ".join(texts))) for url, texts in found.items() if texts]
     return [{"text": text, "url": url, "engine": engine} for url, text in found[:COUNT]]

@@ -182,6 +182,23 @@ fn the_results_of_each_engine_are_read_and_nothing_else_of_its_page() {
         // Qwant prints the address beside its title.
         assert!(engine == "qwant" || of("text") == texts, "{engine}: {:?}", of("text"));
     }
+    // Where the results are headings, links beside them lead to copies, translations and the engine's own pages.
+    let result = |name: &str| {
+        format!(
+            "<div><a href='https://{name}.org/'><img></a><h3><a href='https://{name}.org/'>{name}</a></h3>\
+             <a href='https://cache.example.net/{name}'>Cached</a><p>About {name}.</p></div>"
+        )
+    };
+    let page = format!(
+        "<a href='https://social.example.net/us'>Follow us</a><h1><a href='https://www.google.fr/webhp'>Home</a></h1>{}",
+        ["one", "two", "three"].map(result).concat()
+    );
+    fs::write(repo.outside().join("headings"), page).unwrap();
+    let mut command = engine_command(&repo, &["--engine", "google", "memory"], "");
+    let page = format!("file://{}/headings", repo.outside().display());
+    let found = String::from_utf8(command.env("AR_SEARCH_GOOGLE", page).output().unwrap().stdout).unwrap();
+    let expected = ["one", "two", "three"].map(|name| format!("{name}: About {name}.\n  https://{name}.org/\n"));
+    assert_eq!(found, expected.concat());
     // One that fails, or finds nothing, is named.
     fs::write(repo.outside().join("empty"), "<a href='/'>Are you a robot?</a>").unwrap();
     let three = ["--engine", "brave", "--engine", "bing", "--engine", "google", "memory"];
