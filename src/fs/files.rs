@@ -572,6 +572,16 @@ pub fn program_on_path(name: &str, trees: &[&Path]) -> Option<PathBuf> {
     found.find(|path| !is_at_home(path) && access(path, Access::EXEC_OK).is_ok() && path.is_file())
 }
 
+/// The executable file that a word names which the shell does not expand, by its path or in a folder of `PATH`.
+pub fn find_program(word: &str, root: &Path) -> Option<PathBuf> {
+    let may_run = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0);
+    if word.contains('/') {
+        return Some(root.join(word)).filter(may_run);
+    }
+    let folders = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&folders).map(|folder| root.join(folder).join(word)).find(may_run)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::remove_dir_all;

@@ -148,6 +148,14 @@ pub enum GitError {
         /// The reason that it was terminated.
         cut: Cut,
     },
+    /// A program of the configuration is not started, since a job changed it.
+    #[error("{program} is not started, since a job changed {}", path.display())]
+    ChangedProgram {
+        /// The kind of program.
+        program: Program,
+        /// The changed file.
+        path: PathBuf,
+    },
     /// A filter failed.
     #[error("a git filter failed for {}", path.display())]
     Filter {
@@ -266,6 +274,14 @@ impl GitError {
             }
             GitError::Cut { program: Program::Filter, cut: Cut::Late, .. } => {
                 "see `git config --get-regexp '^filter'`, and fix the filter that hangs".to_owned()
+            }
+            GitError::ChangedProgram { path, .. } => {
+                format!("look at {}, and put it back unless it is as it should be", path.display())
+            }
+            GitError::Filter { source, .. }
+                if let Some(changed @ GitError::ChangedProgram { .. }) = source.downcast_ref() =>
+            {
+                return changed.hint();
             }
             GitError::Filter { .. } => "see `git config --get-regexp '^filter'`, and fix the filter".to_owned(),
             error if is_disk_full(error) => "free disk space and try again; nothing was lost".to_owned(),

@@ -1,7 +1,7 @@
 //! Programs that this process waits for: filters and signing programs that gix starts, and git itself; and the settings
 //! of git's by which others have programs run or files changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::{At, GitError, Repo, Result};
 use crate::crash;
 use crate::domain::shell_word;
-use crate::fs::{FileStamp, folder_of, if_exists, program_on_path, read_regular};
+use crate::fs::{FileStamp, find_program, folder_of, if_exists, program_on_path, read_regular};
 use crate::unix::{end_with_this_thread, limit_memory};
 
 /// Poll interval of the watchdog while a program can be running.
@@ -31,7 +31,7 @@ pub const WAY_BACK: Duration = Duration::from_secs(10);
 const SIGNED_IN: Duration = Duration::from_secs(1);
 
 /// The task of such a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
 pub enum Program {
     /// It converts a file between working tree and repository.
     #[strum(to_string = "a git filter")]
@@ -83,7 +83,15 @@ struct State {
     end: Option<Instant>,
     asked: Option<Box<dyn Fn() -> bool + Send>>,
     cut: Option<Cut>,
+    /// The command lines of the configuration that is in effect.
+    lines: Vec<(Program, String)>,
+    /// A changed file of a program, which is not started any more.
+    refused: BTreeMap<Program, PathBuf>,
 }
+
+/// The files that the configured programs consist of, as far as their command lines name them, each with its stamp.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProgramFiles(BTreeMap<(Program, PathBuf), Option<FileStamp>>);
 
 impl fmt::Debug for Programs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,6 +108,34 @@ impl Programs {
     /// Terminates programs once `asked` says that the user wants to stop.
     pub fn end_when(&self, asked: impl Fn() -> bool + Send + 'static) {
         self.state().asked = Some(Box::new(asked));
+    }
+
+    /// Takes these as the command lines of all programs that gix starts.
+    pub(in crate::git) fn configure(&self, lines: Vec<(Program, String)>) {
+        self.state().lines = lines;
+    }
+
+    /// The files of the configured programs as they are now, outside the working tree.
+    pub fn files(&self) -> ProgramFiles {
+        let lines = self.state().lines.clone();
+        let words = lines.iter().flat_map(|(program, line)| line.split_whitespace().map(|word| (*program, word)));
+        let named = |(program, word): (Program, &str)| {
+            let path = at_home(word.trim_matches(['"', '\'', ';', '(', ')']));
+            let found = if path.is_absolute() { Some(path) } else { find_program(path.to_str()?, Path::new("/")) }?;
+            let file = found.canonicalize().ok()?;
+            file.is_file().then(|| ((program, found), FileStamp::of(&file)))
+        };
+        ProgramFiles(words.filter_map(named).collect())
+    }
+
+    /// Starts no program again whose files are others than these; gives the files.
+    pub fn refuse_changed(&self, before: &ProgramFiles) -> Vec<PathBuf> {
+        let now = self.files();
+        let keys: BTreeSet<_> = before.0.keys().chain(now.0.keys()).collect();
+        let changed: BTreeSet<&(Program, PathBuf)> =
+            keys.into_iter().filter(|key| before.0.get(key) != now.0.get(key)).collect();
+        self.state().refused.extend(changed.iter().map(|(program, path)| (*program, path.clone())));
+        changed.into_iter().map(|(_, path)| path.clone()).collect()
     }
 
     /// Begins work in which gix may start such programs.
@@ -175,10 +211,19 @@ pub(in crate::git) struct Call {
 
 impl Call {
     /// A program may be running from here on, up to [`Call::check`] or the end of the call.
-    pub(in crate::git) fn begin(&self) {
+    ///
+    /// # Errors
+    ///
+    /// A file of the program was changed.
+    pub(in crate::git) fn begin(&self) -> Result<()> {
+        let mut state = self.programs.state();
+        if let Some(path) = state.refused.get(&self.program) {
+            return Err(GitError::ChangedProgram { program: self.program, path: path.clone() });
+        }
         adopt_orphans(true);
-        self.programs.state().running = Some((self.program, Instant::now()));
+        state.running = Some((self.program, Instant::now()));
         self.programs.begun.notify_all();
+        Ok(())
     }
 
     /// Set once the user has asked to stop.
@@ -451,7 +496,7 @@ fn add(settings: &mut BTreeMap<String, String>, config: &File, folder: &Path) {
             let values = section.values(&value_name.to_string());
             let mut text = values.iter().map(|value| value.to_string()).collect::<Vec<_>>().join("\n");
             if matches!(effect, SettingEffect::Attributes | SettingEffect::Includes) {
-                let stamps = values.iter().map(|value| FileStamp::of(&named(&value.to_str_lossy(), folder)));
+                let stamps = values.iter().map(|value| FileStamp::of(&folder.join(at_home(&value.to_str_lossy()))));
                 text.extend(stamps.map(|stamp| format!("\n{stamp:?}")));
             }
             settings.entry(key).or_default().push_str(&text);
@@ -459,11 +504,11 @@ fn add(settings: &mut BTreeMap<String, String>, config: &File, folder: &Path) {
     }
 }
 
-/// The file that a setting in `folder` names.
-fn named(value: &str, folder: &Path) -> PathBuf {
-    match value.strip_prefix("~/").zip(env::var_os("HOME")) {
+/// A path in the home folder, if it is written as one.
+fn at_home(path: &str) -> PathBuf {
+    match ["~/", "$HOME/"].iter().find_map(|home| path.strip_prefix(home)).zip(env::var_os("HOME")) {
         Some((rest, home)) => Path::new(&home).join(rest),
-        None => folder.join(value),
+        None => path.into(),
     }
 }
 

@@ -194,7 +194,7 @@ impl Objects {
         }
         let signing = |source: gix::Error| GitError::Signing(source.into());
         let call = self.programs.call(Program::Signing);
-        call.begin();
+        call.begin()?;
         let options = gix.commit_signing_options_if_enabled().map_err(signing);
         let signed = options.and_then(|options| match options {
             Some(mut options) => {

@@ -484,7 +484,7 @@ impl CallImport<'_> {
         input: Stdio,
     ) -> Result<Option<Vec<u8>>> {
         let watched = self.repo.programs().call(Program::Fetch);
-        watched.begin();
+        watched.begin()?;
         match watched.check(programs::run(call, place.path(), variables, input)) {
             Err(GitError::Cut { cut: Cut::Late, .. }) => Ok(None),
             ended => ended,

@@ -96,7 +96,7 @@ impl Repo {
         };
         self.clear_unreadable_places()?;
         let call = self.programs().call(Program::Filter);
-        call.begin();
+        call.begin()?;
         let added = self.gix.prepare_add_worktree(dir, head, call.stopping()).and_then(add::PrepareCheckout::persist);
         let why = |error| call.check_failed().err().unwrap_or(error);
         let mut made = added.during(WHAT).map_err(why)?;

@@ -79,7 +79,8 @@ pub(super) struct TreeFiles<'repo> {
 impl Drop for TreeFiles<'_> {
     fn drop(&mut self) {
         if self.filters.were_used {
-            self.call.begin();
+            // One that is refused does not run.
+            let _ = self.call.begin();
         }
     }
 }
@@ -238,8 +239,7 @@ impl<'repo> TreeFiles<'repo> {
         if !self.filters.is_used_for(self.gix, path::to_git(native)?.as_ref())? {
             return self.cleaned(raw, native, index).map_err(|error| error.of_filter(native));
         }
-        self.call.begin();
-        let cleaned = self.cleaned(raw, native, index);
+        let cleaned = self.call.begin().and_then(|()| self.cleaned(raw, native, index));
         self.call.check(cleaned).map_err(|error| error.of_filter(native))
     }
 
@@ -261,8 +261,7 @@ impl<'repo> TreeFiles<'repo> {
         if !self.filters.is_used_for(self.gix, relative)? {
             return self.smudged(blob, relative).map_err(|error| error.of_filter(&to_path(relative)));
         }
-        self.call.begin();
-        let smudged = self.smudged(blob, relative);
+        let smudged = self.call.begin().and_then(|()| self.smudged(blob, relative));
         self.call.check(smudged).map_err(|error| error.of_filter(&to_path(relative)))
     }
 

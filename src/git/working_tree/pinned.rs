@@ -75,6 +75,23 @@ impl PinnedSettings {
         self
     }
 
+    /// The command lines of all programs; of one that signs commits where commits are signed.
+    fn lines(&self) -> Vec<(Program, String)> {
+        let of = |program, line: &String| (program, line.clone());
+        let filters = self.0.iter().filter(|(key, _)| starts_program(key)).map(|(_, line)| of(Program::Filter, line));
+        if self.0.get("commit.gpgSign").is_none_or(|signs| ["false", "no", "off", "0"].contains(&&**signs)) {
+            return filters.collect();
+        }
+        let named = self.0.iter().filter(|(key, _)| key.starts_with("gpg.") && !key.ends_with("format"));
+        let default = match self.0.get("gpg.format").map(String::as_str) {
+            Some("ssh") => "ssh-keygen",
+            Some("x509") => "gpgsm",
+            _ => "gpg",
+        };
+        let signers = named.map(|(_, line)| line.clone()).chain([default.to_owned()]);
+        filters.chain(signers.map(|line| (Program::Signing, line))).collect()
+    }
+
     /// Returns whether there is a filter of this name.
     pub fn has(&self, name: &str) -> bool {
         self.0.keys().any(|key| key.starts_with(&format!("filter.{name}.")))
@@ -156,6 +173,7 @@ impl WorkingTree {
     /// words.
     pub fn convert_by(&mut self, settings: PinnedSettings, words: Vec<String>) -> Result<()> {
         let mut gix = (*self.gix).clone();
+        self.programs.configure(settings.lines());
         let settings = if words.is_empty() { settings } else { settings.started_by(&words) };
         settings.apply(&mut gix)?;
         self.converting = Rc::new(gix);

@@ -2,7 +2,6 @@
 //! lines call.
 
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io};
@@ -11,7 +10,7 @@ use serde_json::Value;
 
 use crate::agent::{BUILT_IN_PROGRAM, PRESETS, Preset};
 use crate::domain::{DialectFormat, LedgerDialect};
-use crate::fs::read_at_most;
+use crate::fs::{find_program, read_at_most};
 use crate::rules::{
     Columns, Suggested, calls_score, columns_of, files_named, own_loop, printed_metric, start_command, suggested,
 };
@@ -216,16 +215,6 @@ fn first_word(line: &str) -> Option<&str> {
 /// Returns whether the shell leaves a word as it is.
 fn is_plain(word: &str) -> bool {
     word.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '+' | '=' | ':' | '@' | ','))
-}
-
-/// The executable file that a word names which the shell does not expand, by its path or in a folder of `PATH`.
-fn find_program(word: &str, root: &Path) -> Option<PathBuf> {
-    let may_run = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0);
-    if word.contains('/') {
-        return Some(root.join(word)).filter(may_run);
-    }
-    let folders = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&folders).map(|folder| root.join(folder).join(word)).find(may_run)
 }
 
 /// The name of the program.

@@ -229,6 +229,13 @@ impl Expected {
         note_changed("moved away files that already existed where the next run writes", &who, coming, notices);
         note_changed("logs of earlier runs were changed", &who, logs, notices);
         note_changed("git's own settings changed, left as they are", &who, git, notices);
+        let programs = repo.programs().refuse_changed(&watch.programs);
+        if !programs.is_empty() {
+            notices.note(format!(
+                "found programs of git's configuration changed while {who} active: {}; this `ar` does not start them again",
+                list(&programs)
+            ));
+        }
         for (effect, keys) in watch.settings.changed(&repo.watched_settings()) {
             notices.note(Notice::SettingsChanged { when: format!("while {who} active"), keys, effect: effect.into() });
         }
@@ -366,6 +373,7 @@ impl Store {
             refs,
             stamps: expected.stamps(repo, folder, history),
             settings: repo.watched_settings(),
+            programs: repo.programs().files(),
         });
         Ok(())
     }

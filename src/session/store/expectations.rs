@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::domain::{Actor, Actors, ExperimentId};
 use crate::fs::{FileStamp, create_folder, failed, folder_of, free_beside, read_at_most, write_atomic};
-use crate::git::WatchedSettings;
+use crate::git::{ProgramFiles, WatchedSettings};
 use crate::ledger::HeldRows;
 use crate::session::files::{HeldSessions, IgnoredFiles, OwnFolder};
 use crate::state::{CARRIED, PROTECTED, StateError, UNTRACKED, json_text};
@@ -213,6 +213,8 @@ pub(crate) struct Detection {
     pub(crate) stamps: Stamps,
     /// Git's settings that are named by their effect.
     pub(crate) settings: WatchedSettings,
+    /// The files of the programs in git's configuration, which are not started any more once they change.
+    pub(crate) programs: ProgramFiles,
 }
 
 /// Files that are there, with what the file system says of each.

@@ -203,3 +203,35 @@ fn no_command_starts_a_program_that_an_agent_configured() {
         }
     }
 }
+
+#[test]
+fn a_program_of_the_configuration_that_a_job_changed_is_not_started() {
+    for flags in [&[][..], &["--slots", "1"]] {
+        let repo = repo();
+        let (ran, filter) = (repo.outside().join("ran"), repo.executable("filter", "cat"));
+        for kind in ["clean", "smudge"] {
+            repo.git(["config", &format!("filter.x.{kind}"), &format!("sh {} {kind}", filter.display())]);
+        }
+        repo.git(["config", "filter.x.required", "true"]);
+        repo.write(".gitattributes", "src/value filter=x\n");
+        repo.commit_all("a filter");
+        let changes = format!(
+            "printf '#!/bin/sh\\necho filter >> {}; cat' > {}; echo 1.5 > src/value",
+            ran.display(),
+            filter.display()
+        );
+        // The user's tree cannot be put back without the filter; a seat's is made anew.
+        let called = session(&repo, &[&changes], flags).exits(if flags.is_empty() { 4 } else { 0 });
+        let named = format!("changed while the agent was active: {}; this `ar`", filter.display());
+        assert!(!ran.exists() && called.stderr.contains(&named), "{flags:?}: {called:#?}");
+        let hint = format!("hint: look at {}, and put it back unless it is as it should be; then", filter.display());
+        assert!(!flags.is_empty() || called.stderr.contains(&hint), "{called:#?}");
+
+        repo.executable("filter", "cat");
+        let agent = agent(&["true", "true"]);
+        let resumed = ar_in_time(&repo, ["resume", "--max-experiments", "1", "--agent", &agent]).ok();
+        assert_eq!(record(&repo, 1)["failure"]["class"], "scope", "{flags:?}: {resumed:#?}");
+        assert!(record(&repo, 2)["failure"].is_null(), "{flags:?}: {resumed:#?}");
+        ar(&repo, ["doctor", "t"]).ok();
+    }
+}
