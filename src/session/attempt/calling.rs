@@ -490,13 +490,10 @@ impl<'a> Calling<'a> {
             timeout: left.unwrap_or(contract.agent_timeout),
             silence: contract.caps.agent_silence.map(|after| Silence { after, by_gpu: false }),
             grace: contract.grace,
-            log_limit: None,
             tied: true,
-            watched: None,
-            gpu_sharers: None,
             wall: workspace.wall_of_call(store, &files.folder)?,
             answers: true,
-            ticket: None,
+            ..Job::default()
         };
         let mut deletions = 0;
         let job = loop {

@@ -468,18 +468,11 @@ impl MeasuredChange {
             )),
             folder: folder.to_owned(),
             log,
-            log_limit: None,
-            stdin: None,
             timeout: store.contract.timeout,
-            silence: None,
             grace: store.contract.grace,
-            tied: false,
-            watched: None,
-            gpu_sharers: None,
             // No command that may write the log: it is the run's.
             wall: workspace.wall(store, folder, "", &WalledRole::Run),
-            answers: false,
-            ticket: None,
+            ..Job::default()
         })?;
         let timeout = store.contract.timeout.as_secs_f64();
         store.note(Event::GuardStarted { id: self.id(), command: command.to_owned(), timeout });

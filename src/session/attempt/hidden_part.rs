@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{ActiveRun, MeasuredChange, MeasuringRun, RunningChange, is_tree_lost, restore_after};
 use crate::crash;
-use crate::domain::{Contract, ExperimentId, Failure, FailureClass, RunResult, RunRole};
+use crate::domain::{Contract, ExperimentId, Failure, FailureClass, Number, RunResult, RunRole};
 use crate::exec::ExecError;
 use crate::rules::{
     HiddenEntry, HiddenRun, LOST_RETRIES, MAX_FRESH, Measurement, RunFound, WalledRole, describe_failure, is_confirmed,
@@ -45,25 +45,52 @@ impl RunningChange {
         deadline: Deadline,
         (measured, visible): (&mut MeasuredChange, RunResult),
     ) -> Result<WaitEnd<()>, SessionError> {
+        let noted = match self.evaluated_and_noted(workspace, shared, deadline, visible).await?.done() {
+            Ok(noted) => noted,
+            Err(ending) => return Ok(ending),
+        };
+        let store = &mut *shared.store();
+        match noted {
+            Ok(()) => measured.decide_hidden(store),
+            Err(why) if store.contract.decides_on_hidden() => measured.fail_hidden(store, why),
+            Err(_) => Ok(()),
+        }
+        .map(WaitEnd::Done)
+    }
+
+    /// Has the hidden evaluator follow a run with this visible result, and notes both values; gives the reason why it gave no number.
+    async fn evaluated_and_noted(
+        &self,
+        workspace: &mut Workspace,
+        shared: &SessionContext<'_>,
+        deadline: Deadline,
+        visible: RunResult,
+    ) -> Result<WaitEnd<Result<(), String>>, SessionError> {
         let hidden = match self.evaluated(workspace, shared, deadline).await?.done() {
             Ok(hidden) => hidden,
             Err(ending) => return Ok(ending),
         };
         crash::point("hidden.over");
         let store = &mut *shared.store();
-        let value = hidden.value.clone().filter(|_| hidden.failure.is_none());
-        let Some(value) = value else {
-            let why = self.why_failed(store, &hidden);
-            return match store.contract.decides_on_hidden() {
-                true => measured.fail_hidden(store, why).map(WaitEnd::Done),
-                false => Ok(WaitEnd::Done(())),
-            };
+        let Some(value) = hidden.value.clone().filter(|_| hidden.failure.is_none()) else {
+            return Ok(WaitEnd::Done(Err(self.why_failed(store, &hidden))));
         };
         let seconds = hidden.run.as_ref().map_or(0.0, |run| run.seconds);
-        let run = HiddenRun { experiment: self.id(), is_first: true, visible, hidden: Some(value), seconds };
-        store.note_hidden(HiddenEntry::Run(Box::new(run)))?;
+        self.note_hidden(store, visible, Some(value), seconds)?;
         crash::point("hidden.noted");
-        measured.decide_hidden(store).map(WaitEnd::Done)
+        Ok(WaitEnd::Done(Ok(())))
+    }
+
+    /// Notes a run's values where no agent can read them.
+    fn note_hidden(
+        &self,
+        store: &mut Store,
+        visible: RunResult,
+        hidden: Option<Number>,
+        seconds: f64,
+    ) -> Result<(), SessionError> {
+        let (experiment, is_first) = (self.of_experiment(), self.run.is_first());
+        store.note_hidden(HiddenEntry::Run(Box::new(HiddenRun { experiment, is_first, visible, hidden, seconds })))
     }
 
     /// The reason why the evaluator gave no number, in words.
@@ -111,29 +138,19 @@ impl RunningChange {
             measured.result(&self.made.commit).filter(|_| is_due)
         };
         let Some(visible) = visible else { return Ok(WaitEnd::Done(measured)) };
-        let (experiment, is_first) = (self.of_experiment(), self.run.is_first());
         if self.spares_evaluator(&shared.store()) {
-            let run = HiddenRun { experiment, is_first, visible, hidden: None, seconds: 0.0 };
-            shared.store().note_hidden(HiddenEntry::Run(Box::new(run)))?;
+            self.note_hidden(&mut shared.store(), visible, None, 0.0)?;
             return Ok(WaitEnd::Done(measured));
         }
-        let hidden = match self.evaluated(workspace, shared, deadline).await?.done() {
-            Ok(hidden) => hidden,
+        let why = match self.evaluated_and_noted(workspace, shared, deadline, visible).await?.done() {
+            Ok(Ok(())) => return Ok(WaitEnd::Done(measured)),
+            Ok(Err(why)) => why,
             Err(ending) => return Ok(ending),
         };
-        crash::point("hidden.over");
-        let seconds = hidden.run.as_ref().map_or(0.0, |run| run.seconds);
-        let store = &mut *shared.store();
-        if let Some(value) = hidden.value.clone().filter(|_| hidden.failure.is_none()) {
-            let run = HiddenRun { experiment, is_first, visible, hidden: Some(value), seconds };
-            store.note_hidden(HiddenEntry::Run(Box::new(run)))?;
-            crash::point("hidden.noted");
-            return Ok(WaitEnd::Done(measured));
-        }
-        let why = self.why_failed(store, &hidden);
+        let store = shared.store();
         let decides = store.contract.decides_on_hidden();
-        if self.id().is_baseline() && (decides || is_first) {
-            let log = self.hidden_folder(store)?.join("run.log");
+        if self.id().is_baseline() && (decides || self.run.is_first()) {
+            let log = self.hidden_folder(&store)?.join("run.log");
             return Err(refuse(
                 CannotStart,
                 format!("the command of --holdout failed after a run of the baseline: {why}"),
