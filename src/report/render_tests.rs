@@ -177,7 +177,7 @@ kept experiments and their gains
 10  0a0a0a0a  0.9799  +0.0004    0.041%      0.083  你好
 11  0b0b0b0b     0.5  +0.4799       49%      0.083  count the validation set tw…
 
-near misses, within the spread of 0.00084
+near misses: better but not kept, or within the spread of 0.00084
 #  commit      loss     gain  over  what
 8  08080808  0.9790  +0.0019     7  no residuals
 2  02020202  0.9863  -0.0003     1  warm up for five percent of the steps and c…
@@ -352,7 +352,7 @@ kept experiments and their gains
 1  bbbbbbb   5.97  +0.35      6.2%    51%  FMA
 3  ddddddd   6.30  +0.33      5.5%    49%  half
 
-near misses, within 0.34, the median gain of a keep
+near misses: better but not kept, or within 0.34, the median gain of a keep
 #  commit   tok_s   gain  over  what
 2  ccccccc   5.90  -0.07     1  tiles
 

@@ -222,10 +222,10 @@ fn near_misses(report: &Report) -> Option<Section> {
     );
     let title = match report.margin {
         Some(Margin { size, by: MarginBy::Spread }) => {
-            format!("near misses, within the spread of {}", two_digits(size))
+            format!("near misses: better but not kept, or within the spread of {}", two_digits(size))
         }
         Some(Margin { size, by: MarginBy::MedianGain }) => {
-            format!("near misses, within {}, the median gain of a keep", two_digits(size))
+            format!("near misses: better but not kept, or within {}, the median gain of a keep", two_digits(size))
         }
         None => "not kept, with a number as good or better".into(),
     };
