@@ -285,3 +285,18 @@ fn the_doctor_says_what_run_would_refuse_in_a_session() {
         assert!(refused.contains(found), "{found}: {refused}");
     }
 }
+
+#[test]
+fn the_doctor_knows_the_agent_of_the_session_that_run_would_continue() {
+    let repo = repo_with(&[]);
+    repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh train.sh\"\n");
+    repo.git(["add", "ar.toml"]);
+    repo.git(["commit", "-q", "-m", "set up ar"]);
+    let agent = "echo echo val_bpb: 0.5 > train.sh";
+    let line = ["run", "--yes", "--slots", "1", "--max-experiments", "0", "--agent", agent];
+    call(&repo, &line).ok();
+    let found = call(&repo, &["doctor"]).ok().stdout;
+    assert!(!found.contains("no agent is set"), "{found}");
+    let continued = call(&repo, &["run", "--yes", "--max-experiments", "1"]).ok();
+    assert!(continued.stderr.contains("which began from here"), "{continued:?}");
+}

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::{Part, Patients, REPAIR, finding_of, host, ledger, refs, repository, state};
-use crate::agent::agent_terms;
 use crate::domain::{Area, Asked, Clock, Finding, Severity, Tag};
 use crate::git::{GitError, Repo};
 use crate::rules::{AgentLack, AgentSetting, LoopAgent, worst};
@@ -91,7 +90,6 @@ pub fn examine_start(dir: &Path, wanted: &Wanted, wish: LoopWish, clock: Clock) 
     // Another part reports a repository that cannot be opened.
     let Ok(repo) = Repo::discover(dir) else { return Vec::new() };
     let asked = wanted.all();
-    let named = asked.agent.as_deref().map(agent_setting);
     let Ok(tag) = continued(&repo, &asked) else { return Vec::new() };
     let stored = tag.as_ref().map_or(Ok(None), |tag| stored_contract(&repo, tag));
     let folder = tag.map(|tag| SessionFolder::new(repo.main_worktree(), &tag));
@@ -99,22 +97,15 @@ pub fn examine_start(dir: &Path, wanted: &Wanted, wish: LoopWish, clock: Clock) 
     if folder.is_some_and(|folder| !folder.misplaced().is_empty()) {
         return Vec::new();
     }
-    let setting = match stored {
-        Ok(Some(stored)) if !stored.imported => match setting_of(&stored) {
-            AgentSetting::Set => AgentSetting::Set,
-            stored => named.unwrap_or(stored),
-        },
-        Ok(None) => named.unwrap_or(AgentSetting::Open),
-        _ => return Vec::new(),
-    };
+    if !stored.is_ok_and(|stored| stored.is_none_or(|stored| !stored.imported)) {
+        return Vec::new();
+    }
     let root = repo.worktree().to_owned();
-    let refused = Plan::new(repo, wanted, Drive::TYPED, clock).err().as_ref().and_then(refused);
-    refused.into_iter().chain(agent(&root, setting, wish)).collect()
-}
-
-/// Interprets the value of the setting `agent`.
-fn agent_setting(line: &str) -> AgentSetting {
-    if agent_terms(line).0.is_some() { AgentSetting::Set } else { AgentSetting::Declined }
+    let found = match Plan::new(repo, wanted, Drive::TYPED, clock) {
+        Ok(plan) => agent(&root, setting_of(plan.contract()), wish),
+        Err(error) => refused(&error),
+    };
+    found.into_iter().collect()
 }
 
 /// The session that `ar run` would continue, or whose tag is taken for a new one.
