@@ -410,10 +410,7 @@ impl SessionStatus {
             return Some(ReachedCap { flag, is_of_night: false });
         }
         let flag = match night {
-            None => session_enough(cap_of_tries(contract, false), &self.history).map(|_| match self.is_fetched {
-                true => "--max-experiments",
-                false => "--session-max-experiments",
-            }),
+            None => session_enough(cap_of_tries(contract, false), &self.history).map(|_| "--session-max-experiments"),
             Some(night) if night.experiments_enough(contract, &self.history).is_some() => Some("--max-experiments"),
             Some(night) => {
                 night.calls_enough(contract, &self.spent).map(|reason| match reason.is_rule(Bound::MaxCost) {
@@ -422,8 +419,7 @@ impl SessionStatus {
                 })
             }
         };
-        // A loop of a fetched session begins its first night here.
-        flag.map(|flag| ReachedCap { flag, is_of_night: night.is_some() || self.is_fetched })
+        flag.map(|flag| ReachedCap { flag, is_of_night: night.is_some() })
     }
 
     /// The caps that count all nights.

@@ -225,7 +225,9 @@ impl SessionStatus {
         let reached = self.reached_cap();
         let resume = format!("ar resume {tag}");
         if self.is_imported() {
-            return vec![(format!("ar restore best --tag {tag}"), "puts its best code on a branch")];
+            let is_here = self.history.best_kept_record().is_some_and(|best| best.commit.is_known());
+            let restore = || (format!("ar restore best --tag {tag}"), "puts its best code on a branch");
+            return is_here.then(restore).into_iter().collect();
         }
         if self.is_fetched && reached.is_none() {
             return vec![(resume, "continues it here, by the contract in its baseline's record")];

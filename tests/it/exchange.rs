@@ -89,6 +89,7 @@ fn a_ledger_becomes_a_session_that_claims_only_what_is_known() {
     );
     let status = called(&repo, "status old").ok().stdout;
     assert!(status.contains("imported") && !status.contains("damage") && !status.contains("ar try"), "{status}");
+    assert!(status.contains("ar restore best --tag old"), "{status}");
     assert!(called(&repo, "show 2 --tag old").ok().stdout.contains("+second"));
     assert!(!called(&repo, "show 1 --tag old").ok().stdout.contains("000000"));
     for (args, why) in [
@@ -116,6 +117,10 @@ fn a_ledger_becomes_a_session_that_claims_only_what_is_known() {
     let empty = called(&repo, "import README.md --tag none").exits(1);
     let words = "no row of README.md can be imported\nhint: run `ar log --ledger README.md` to see what can be read\n";
     assert!(empty.stderr.contains(words), "{empty:?}");
+    repo.write("lost.tsv", "commit\tval_bpb\tstatus\ndeadbeef\t1.50\tkeep\n");
+    called(&repo, "import lost.tsv --tag lost").ok();
+    let lost = called(&repo, "status lost").ok().stdout;
+    assert!(lost.contains("ar report lost") && !lost.contains("ar restore"), "{lost}");
 }
 
 #[test]

@@ -115,7 +115,8 @@ fn a_fetched_session_is_not_damaged_and_is_continued() {
         let session = &status["sessions"][0];
         assert_eq!((&session["fetched"], &session["damage"]), (&true.into(), &serde_json::json!([])), "{status}");
         let words = ar(&clone, ["status", "t"]).ok().stdout;
-        assert!(words.contains("fetched") && words.contains("ar resume t"), "{words}");
+        assert!(words.contains("fetched") && words.contains("ar resume t --max-experiments N"), "{words}");
+        assert!(words.contains("1 of 1 experiments tonight"), "{words}");
         let doctor = ar(&clone, ["doctor"]).ok().stdout;
         assert!(doctor.contains("fetched: ") && doctor.contains("hint: ar resume t"), "{doctor}");
         assert!(doctor.contains("no problems found"), "{doctor}");
@@ -142,12 +143,14 @@ fn a_fetched_session_is_not_damaged_and_is_continued() {
 
 #[test]
 fn a_session_whose_folder_was_deleted_is_not_taken_for_a_fetched_one() {
-    let repo = training_repo();
-    session(&repo, "t", "2026-11-20T22:00:00Z");
+    let (repo, _) = cloned_session(false);
     std::fs::remove_dir_all(repo.file(".autoresearch")).unwrap();
     let status = ar(&repo, ["status", "t", "--format", "json"]).ok().json();
     assert_eq!(status["sessions"][0]["fetched"], false);
     assert_ne!(status["sessions"][0]["damage"], serde_json::json!([]));
+    // A limit of a night is not one of the session.
+    let words = ar(&repo, ["status", "t"]).ok().stdout;
+    assert!(words.contains("1 of 1 experiments tonight") && !words.contains("--session-max-experiments"), "{words}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::machine::{AttemptEntry, AttemptHead};
 use crate::measure::{Scanner, plain_text};
 use crate::report::{OwnerStatus, SessionStatus};
 use crate::rules::{
-    Activity, AttemptStatus, Expenses, History, Observations, OutageStatus, RunFound, SleepStatus, activity,
+    Activity, AttemptStatus, Expenses, History, NightEnd, Observations, OutageStatus, RunFound, SleepStatus, activity,
     is_confirmed, lanes_status,
 };
 use crate::session::errors::SessionError;
@@ -82,7 +82,11 @@ impl<'a> StatusWatcher<'a> {
         let over: Vec<Run> = journal.attempts.open.iter().flat_map(finished_runs).collect();
         let now = owner.as_ref().map(|_| Timestamp::now());
         let lanes = lanes_status(&history, layout.as_ref(), &in_lanes, &over, gpus, now);
-        let night = expenses.last_night().cloned();
+        // Without a journal, all experiments count as one night, as for a loop.
+        let night = match &contract {
+            Some(contract) if !is_known => expenses.night_before(contract, false, NightEnd::Over),
+            _ => expenses.last_night().cloned(),
+        };
         let elsewhere = owner.is_none().then(|| driven_elsewhere(folder, presence)).flatten();
         let written = written.map_or(f64::INFINITY, |written| seconds(written, Timestamp::now()));
         let silent = seconds(presence.last_seen(), clock.now()).min(written);
