@@ -214,10 +214,13 @@ impl Executor {
     /// The jobs of experiments within `parent` that began at an engine and did not end, but whose supervisors are gone, as far as
     /// their locks tell.
     pub fn unsupervised(&self, parent: &Path) -> impl Iterator<Item = Ticket> {
-        self.busy_in(parent).filter(|folder| !is_held(folder)).flat_map(|folder| {
-            let began = open_tickets(&folder).filter(|name| JobFiles::named(&folder, name).started.is_file());
-            began.filter_map(|name| Job::ticket_of(&folder, &name)).collect::<Vec<_>>()
-        })
+        let alone = self.busy_in(parent).filter(|folder| !is_held(folder));
+        alone.flat_map(|folder| open_tickets(&folder)).filter(|(files, _)| files.started.is_file()).map(|(_, job)| job)
+    }
+
+    /// The jobs of experiments within `parent` that an engine has and that are not known to be over, each with its file.
+    pub fn open_jobs(parent: &Path) -> impl Iterator<Item = (PathBuf, Ticket)> {
+        folders_of_runs(parent).flat_map(|folder| open_tickets(&folder)).map(|(files, ticket)| (files.job, ticket))
     }
 
     /// Cancels the jobs of experiments within `parent` that are over but still open to their engine, as after a crash of Slurm's
@@ -258,8 +261,7 @@ impl Executor {
 
     /// Returns whether a job of an experiment waits in the queue of an engine, in its `folder` or in that of a further run.
     pub fn has_pending(&self, folder: &Path) -> bool {
-        let is_pending =
-            |folder: &Path| open_tickets(folder).any(|name| !JobFiles::named(folder, &name).started.is_file());
+        let is_pending = |folder: &Path| open_tickets(folder).any(|(files, _)| !files.started.is_file());
         is_pending(folder) || further_runs(folder).any(|further| is_pending(&further))
     }
 
@@ -388,13 +390,14 @@ fn job_names(folder: &Path) -> impl Iterator<Item = String> + use<> {
     })
 }
 
-/// The jobs in this folder that an engine has and that are not known to be over, by name.
-fn open_tickets(folder: &Path) -> impl Iterator<Item = String> + use<> {
+/// The jobs in this folder that an engine has and that are not known to be over.
+fn open_tickets(folder: &Path) -> impl Iterator<Item = (JobFiles, Ticket)> + use<> {
     let folder = folder.to_owned();
-    job_names(&folder).filter(move |name| {
+    job_names(&folder).filter_map(move |name| {
+        let files = JobFiles::named(&folder, &name);
         // Most jobs of a night are over, and their exit alone says so.
-        let is_open = || Job::ticket_of(&folder, name).is_some_and(|ticket| !ticket.ended);
-        !JobFiles::named(&folder, name).exit.is_file() && is_open()
+        let ticket = if files.exit.is_file() { None } else { Job::ticket_of(&folder, &name) };
+        Some((files, ticket.filter(|ticket| !ticket.ended)?))
     })
 }
 

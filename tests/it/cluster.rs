@@ -632,3 +632,25 @@ fn what_another_host_took_over_goes_on_there() {
     assert!(fs::exists(format!("/proc/{pid}")).unwrap(), "its job goes on");
     kill("-KILL", &pid);
 }
+
+#[test]
+fn a_session_whose_engine_is_gone_is_deleted_once_its_jobs_are_cancelled_by_hand() {
+    let (repo, engine) = Engine::with("");
+    engine.write("hold", "1");
+    let mut night = spawn(&repo, call(&repo, "0", &["--max-experiments", "1", "--slots", "1"]));
+    let token = until("a job waits", || engine.tokens().into_iter().find(|token| token.contains("-1-run-")));
+    until("the queue is known", || status(&repo).to_string().contains("waiting in the queue for").then_some(()));
+    night.kill().unwrap();
+    night.wait().unwrap();
+    for verb in ["submit", "states", "cancel", "logs"] {
+        engine.write(&format!("faults-{verb}"), &"fail\n".repeat(200));
+    }
+    let stopped = ar_in_time(&repo, ["stop", "t", "--now"]);
+    println!("{stopped:#?}");
+    let refused = ar(&repo, ["delete", "t"]).exits(1).stderr;
+    println!("{refused}");
+    let way_out = refused.rsplit('`').nth(1).unwrap();
+    assert!(refused.contains(&token) && way_out.starts_with("rm "), "{refused}");
+    assert!(Command::new("sh").arg("-c").arg(way_out).status().unwrap().success());
+    ar(&repo, ["delete", "t"]).ok();
+}

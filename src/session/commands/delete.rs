@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use crate::domain::{CommitId, Tag, shell_word};
+use crate::exec::Executor;
 use crate::fs::{create_folder, failed, remove_all};
 use crate::git::{GitProgram, Repo};
 use crate::session::errors::{CannotStart, SessionError, refuse};
@@ -36,7 +37,8 @@ pub fn delete_session(repo: &Repo, tag: &Tag) -> Result<Option<PathBuf>, Session
     refuse_elsewhere(&folder, false)?;
     if has_job(&folder) || !folder.files_to_return().is_empty() {
         let text = format!("session {tag} has an active job, or files of yours to put back");
-        return refused(text, format!("run `ar stop {tag} --now`, then `ar delete {tag}`"));
+        let hint = format!("run `ar stop {tag} --now`, then `ar delete {tag}`{}", without_engine(&folder));
+        return refused(text, hint);
     }
     let is_here = repo.refs.head()?.branch() == Some(&tag.branch_ref());
     let elsewhere = repo.refs.checked_out_elsewhere(&tag.branch_ref())?;
@@ -77,6 +79,20 @@ pub fn delete_session(repo: &Repo, tag: &Tag) -> Result<Option<PathBuf>, Session
         }
     }
     Ok(bundle)
+}
+
+/// The way out if the engine that has open jobs never answers again: only the user can know that they are over.
+fn without_engine(folder: &SessionFolder) -> String {
+    let (files, jobs): (Vec<String>, Vec<String>) = Executor::open_jobs(&folder.runs())
+        .map(|(file, ticket)| (shell_word(&file), format!("{} {}", ticket.id.unwrap_or_default(), ticket.token)))
+        .unzip();
+    if files.is_empty() {
+        return String::new();
+    }
+    let (jobs, files) = (jobs.iter().map(|job| job.trim()).collect::<Vec<_>>().join(", "), files.join(" "));
+    format!(
+        "; if the executor is gone for good, make sure that its jobs are over ({jobs}), and forget them by `rm {files}`"
+    )
 }
 
 /// The bundle that holds these refs of a session: one that a killed invocation made, or a new one.
