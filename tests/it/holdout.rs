@@ -432,6 +432,33 @@ fn a_session_without_a_hidden_split_runs_beside_one_whose_values_it_cannot_read(
 }
 
 #[test]
+fn a_deleted_session_comes_back_with_its_hidden_values_which_no_call_reads_meanwhile() {
+    let Some(repo) = split() else { return };
+    ar_in_time(&repo, args(&repo, AGENT, &["--decide", "confirmed", "--max-experiments", "1"])).ok();
+    repo.git(["switch", "-q", "main"]);
+    let hidden = || repo.read(".autoresearch/t/state/hidden.jsonl");
+    let before = hidden();
+    let deleted = ar(&repo, ["delete", "t"]).ok();
+    let [folder, state] =
+        [".autoresearch/t", ".autoresearch/t/state"].map(|path| fs::read_dir(repo.file(path)).unwrap());
+    assert_eq!((folder.count(), state.count(), hidden()), (1, 1, before.clone()));
+
+    let agent = format!("cat {} > ../seen; echo 1 > value", repo.file(".autoresearch/t/state/hidden.jsonl").display());
+    let run = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "plain", "--agent", &agent];
+    ar_in_time(&repo, run.iter().chain(&["--max-experiments", "1"])).ok();
+    assert_eq!(repo.read("../seen"), "");
+    repo.git(["switch", "-q", "main"]);
+
+    let command = deleted.stderr.split("to bring it back: ").nth(1).unwrap();
+    let mut shell = std::process::Command::new("sh");
+    repo.environment(&mut shell);
+    assert!(shell.args(["-c", command]).current_dir(repo.path()).status().unwrap().success());
+    ar_in_time(&repo, ["resume", "t", "--max-experiments", "2"]).ok();
+    assert!(hidden().starts_with(&before) && hidden().len() > before.len(), "{}", hidden());
+    ar(&repo, ["doctor", "t"]).ok();
+}
+
+#[test]
 fn filters_of_git_work_beside_a_hidden_split() {
     let Some(repo) = split() else { return };
     repo.write(".gitattributes", "value filter=up\n");

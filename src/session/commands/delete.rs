@@ -13,10 +13,10 @@ use crate::session::errors::{CannotStart, SessionError, refuse};
 use crate::session::files::{has_job, no_session, readable_refs, refuse_elsewhere, stored_contract};
 use crate::session::handlers::forget_copies;
 use crate::session::store::remove_reports;
-use crate::state::SessionFolder;
+use crate::state::{HiddenFile, SessionFolder};
 
-/// Removes a session: its branch, refs, working trees and files. Its rows in the ledger stay. Returns the bundle with all of its
-/// refs; `None` if it had none.
+/// Removes a session: its branch, refs, working trees and files. Its rows in the ledger and its hidden values stay. Returns the
+/// bundle with all of its refs; `None` if it had none.
 ///
 /// # Errors
 ///
@@ -64,11 +64,19 @@ pub fn delete_session(repo: &Repo, tag: &Tag) -> Result<Option<PathBuf>, Session
     }
     forget_copies(repo, &folder);
     remove_reports(&folder);
+    // Hidden values are in no ref, and wait here for the return of the session.
+    let (state, hidden) = (folder.state(), HiddenFile::new(&folder.state()));
+    let has_hidden = !state.is_symlink() && fs::metadata(hidden.path()).is_ok_and(|meta| meta.len() > 0);
     // What others made was moved there, and bundles are those of a session of that name.
-    let is_kept = |path: &Path| path.ends_with("aside") || path.extension() == Some("bundle".as_ref());
-    let entries = fs::read_dir(folder.root()).map_err(failed("read", folder.root()))?;
-    for path in entries.flatten().map(|entry| entry.path()).filter(|path| !is_kept(path)) {
-        remove_all(&path).map_err(failed("remove", &path))?;
+    let is_kept = |path: &Path| {
+        let is_hidden = has_hidden && [&*state, hidden.path()].contains(&path);
+        is_hidden || path.ends_with("aside") || path.extension() == Some("bundle".as_ref())
+    };
+    for place in has_hidden.then_some(&*state).into_iter().chain([folder.root()]) {
+        let entries = fs::read_dir(place).map_err(failed("read", place))?;
+        for path in entries.flatten().map(|entry| entry.path()).filter(|path| !is_kept(path)) {
+            remove_all(&path).map_err(failed("remove", &path))?;
+        }
     }
     // One that is not empty stays.
     let _ = fs::remove_dir(folder.root());

@@ -183,6 +183,13 @@ pub(crate) fn is_driven(repo: &Repo, folder: &SessionFolder) -> Result<bool, Sta
     Ok(folder.owner(repo.git_dir())?.is_some() || refuse_elsewhere(folder, false).is_err())
 }
 
+/// The folders of all sessions that have one, deleted ones included.
+pub(crate) fn session_folders(repo: &Repo) -> impl Iterator<Item = SessionFolder> {
+    let folders = fs::read_dir(repo.main_worktree().join(SESSIONS_FOLDER)).into_iter().flatten().flatten();
+    let tags = folders.filter_map(|folder| folder.file_name().to_str()?.parse::<Tag>().ok());
+    tags.map(|tag| SessionFolder::new(repo.main_worktree(), &tag))
+}
+
 /// The sessions as they were at one moment.
 #[derive(Debug)]
 pub(crate) struct HeldSessions {
@@ -193,14 +200,11 @@ pub(crate) struct HeldSessions {
 impl HeldSessions {
     /// Looks at all that have a folder.
     pub(crate) fn look(repo: &Repo) -> Self {
-        let folders = fs::read_dir(repo.main_worktree().join(SESSIONS_FOLDER)).into_iter().flatten().flatten();
-        let tags = folders.filter_map(|folder| folder.file_name().to_str()?.parse::<Tag>().ok());
-        let look = |tag: Tag| {
-            let folder = SessionFolder::new(repo.main_worktree(), &tag);
+        let look = |folder: SessionFolder| {
             let seen = (is_held(repo, &folder), FileStamp::of(&folder.lock_path()));
-            (tag, seen)
+            (folder.tag().clone(), seen)
         };
-        HeldSessions { sessions: tags.map(look).collect() }
+        HeldSessions { sessions: session_folders(repo).map(look).collect() }
     }
 
     /// Returns whether a session has been idle since that moment: its lock was not held then, is not held now, and was not

@@ -8,12 +8,12 @@ use std::path::{Component, Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::{Store, real};
-use crate::domain::{Contract, Tag, count_of};
+use crate::domain::{Contract, count_of};
 use crate::fs::read_at_most;
 use crate::git::Repo;
 use crate::rules::{HiddenBook, HiddenEntry, HiddenPlaces, HiddenRun, HiddenVerdict, History, glob};
 use crate::session::errors::{CannotStart, SessionError, Usage, refuse};
-use crate::session::files::session_tags;
+use crate::session::files::session_folders;
 use crate::session::handlers::copies_of_protected;
 use crate::state::{HiddenFile, SESSIONS_FOLDER, SessionFolder};
 
@@ -142,9 +142,7 @@ fn split_of(contract: &Contract, places: &HiddenPlaces) -> String {
 pub(crate) fn sealed_places(repo: &Repo, folder: &SessionFolder, contract: &Contract) -> HiddenPlaces {
     let mut places =
         HiddenPlaces { empty: HiddenFile::new(&folder.state()).empty().to_owned(), ..HiddenPlaces::default() };
-    let root = repo.main_worktree();
-    let others = session_tags(repo).unwrap_or_default().into_iter().filter(|tag| tag != folder.tag());
-    let others: Vec<SessionFolder> = others.map(|tag| SessionFolder::new(root, &tag)).collect();
+    let others: Vec<SessionFolder> = session_folders(repo).filter(|other| other.tag() != folder.tag()).collect();
     for folder in [folder].into_iter().chain(&others) {
         let file = HiddenFile::new(&folder.state());
         let is_own = folder.tag() == &contract.tag;
@@ -206,7 +204,7 @@ impl Store {
         let split = known.unwrap_or_else(|| split_of(&self.contract, &self.hidden_places));
         self.split = Some(split.clone());
         self.note_hidden(HiddenEntry::Verdict(HiddenVerdict { split: split.clone(), ..verdict }))?;
-        let count = self.verdicts_by(&split)?;
+        let count = self.verdicts_by(&split);
         let warn = self.contract.holdout_warn as usize;
         // The texts have no count that grows, so that each is told once.
         if warn > 0 && count >= TOO_MANY {
@@ -222,12 +220,11 @@ impl Store {
     }
 
     /// The number of verdicts by a split, over all sessions of the repository.
-    fn verdicts_by(&self, split: &str) -> Result<usize, SessionError> {
-        let root = self.repo.main_worktree();
-        let of = |tag: &Tag| {
-            let book = HiddenFile::new(&SessionFolder::new(root, tag).state()).read().unwrap_or_default();
+    fn verdicts_by(&self, split: &str) -> usize {
+        let of = |folder: SessionFolder| {
+            let book = HiddenFile::new(&folder.state()).read().unwrap_or_default();
             book.verdicts().iter().filter(|verdict| verdict.split == split).count()
         };
-        Ok(session_tags(&self.repo)?.iter().map(of).sum())
+        session_folders(&self.repo).map(of).sum()
     }
 }
