@@ -182,17 +182,16 @@ impl Journal {
         !self.presence.is_known_to_be_over() || !self.escalation.is_none()
     }
 
-    /// Notes that the user stopped the session, and has seen what it could not solve. Returns the reason of its end where it
+    /// Notes that the user stopped the session for this `reason`, and has seen what it could not solve. Returns whether its end
     /// is new.
-    pub fn end_by_user(&mut self) -> Option<StopReason> {
+    pub fn end_by_user(&mut self, reason: &StopReason) -> bool {
         self.escalation.forget();
-        if self.presence.is_known_to_be_over() {
-            return None;
+        let is_new = !self.presence.is_known_to_be_over();
+        if is_new {
+            self.presence.end(reason);
+            self.expenses.end_loop(reason);
         }
-        let reason = StopReason::Interrupted { requested: true };
-        self.presence.end(&reason);
-        self.expenses.end_loop(&reason);
-        Some(reason)
+        is_new
     }
 }
 
@@ -423,8 +422,8 @@ mod tests {
     #[test]
     fn the_user_ends_a_session_once() {
         let mut journal = journal();
-        let reason = Some(StopReason::Interrupted { requested: true });
-        assert_eq!([journal.end_by_user(), journal.end_by_user()], [reason, None]);
+        let reason = StopReason::Interrupted { requested: true };
+        assert_eq!([journal.end_by_user(&reason), journal.end_by_user(&reason)], [true, false]);
         assert!(!journal.is_to_be_ended());
     }
 

@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
+use crate::programs::interrupt_twice;
 use crate::run_loop::training_repo;
 use crate::support::{AR, Called, MovableClock, SIGNS, SmallDisk, TestRepo, ar, ar_command, ar_in_time, until};
 
@@ -208,17 +209,44 @@ fn a_stop_is_heard_while_the_session_is_opened_again_and_nobody_else_can_open_it
 
 #[test]
 fn a_stop_that_cuts_the_opening_short_ends_the_session() {
+    for (is_asked, ended) in [(true, "on request"), (false, "interrupted")] {
+        let repo = training_repo();
+        let signs = repo.executable("signs", SIGNS);
+        repo.git(["config", "commit.gpgsign", "true"]);
+        repo.git(["config", "gpg.program", signs.to_str().unwrap()]);
+        let child = start(&repo, &args(KILLED, &["--escalate", "wait"]));
+        until_waiting(&repo);
+        repo.executable("signs", &format!("#!/bin/sh\ntouch {}/asked\nexec sleep 600\n", repo.outside().display()));
+        ar(&repo, ["tell", "it is back"]).ok();
+        until("the signing program", || repo.outside().join("asked").exists().then_some(()));
+        if is_asked {
+            assert!(ar(&repo, ["stop", "t", "--now"]).ok().stdout.starts_with("session t has stopped;"));
+        } else {
+            interrupt_twice(&child);
+        }
+        Called::from(child.wait_with_output().unwrap()).exits(130);
+        assert_eq!(status(&repo).unwrap()["ended"], ended);
+        assert_over(&repo);
+    }
+}
+
+#[test]
+fn an_interrupt_while_a_killed_loop_is_resumed_ends_the_session() {
     let repo = training_repo();
     let signs = repo.executable("signs", SIGNS);
     repo.git(["config", "commit.gpgsign", "true"]);
     repo.git(["config", "gpg.program", signs.to_str().unwrap()]);
-    let child = start(&repo, &args(KILLED, &["--escalate", "wait"]));
+    let mut killed = start(&repo, &args(KILLED, &["--escalate", "wait"]));
     until_waiting(&repo);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
     repo.executable("signs", &format!("#!/bin/sh\ntouch {}/asked\nexec sleep 600\n", repo.outside().display()));
-    ar(&repo, ["tell", "it is back"]).ok();
+    let mut resume = ar_command(&repo, &repo.path(), ["resume", "t"]);
+    let child = resume.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("the signing program", || repo.outside().join("asked").exists().then_some(()));
-    assert!(ar(&repo, ["stop", "t", "--now"]).ok().stdout.starts_with("session t has stopped;"));
+    interrupt_twice(&child);
     Called::from(child.wait_with_output().unwrap()).exits(130);
+    assert_eq!(status(&repo).unwrap()["ended"], "interrupted");
     assert_over(&repo);
 }
 

@@ -98,29 +98,30 @@ fn status_of(child: &Child, field: &str) -> String {
     line.trim_start_matches(':').trim().to_owned()
 }
 
+/// Presses Ctrl-C twice for an `ar` that waits for a program.
+pub(crate) fn interrupt_twice(child: &Child) {
+    signal(child, "-INT");
+    // Two of them at once would be one.
+    until("the first one to be heard", || status_of(child, "ShdPnd").ends_with("0000000000000000").then_some(()));
+    signal(child, "-INT");
+    // It was one with the first if the signals' own thread was asleep. One after the loop's end would kill `ar`.
+    let patience = Instant::now() + Duration::from_secs(5);
+    let has_ended = until("the second one to be heard", || {
+        let has_ended = status_of(child, "State").starts_with('Z');
+        (has_ended || Instant::now() > patience).then_some(has_ended)
+    });
+    if !has_ended {
+        signal(child, "-INT");
+    }
+}
+
 fn hangs_and_is_ended(kind: &str, stop: &str) {
     let repo = training_repo();
     configure(&repo, kind);
     let child = hanging_loop(&repo, &[]);
     match stop {
         "stop" => drop(ar(&repo, ["stop", "--now"]).ok()),
-        "-INT" => {
-            signal(&child, "-INT");
-            // Two of them at once would be one.
-            until("the first one to be heard", || {
-                status_of(&child, "ShdPnd").ends_with("0000000000000000").then_some(())
-            });
-            signal(&child, "-INT");
-            // It was one with the first if the signals' own thread was asleep. One after the loop's end would kill `ar`.
-            let patience = Instant::now() + Duration::from_secs(5);
-            let has_ended = until("the second one to be heard", || {
-                let has_ended = status_of(&child, "State").starts_with('Z');
-                (has_ended || Instant::now() > patience).then_some(has_ended)
-            });
-            if !has_ended {
-                signal(&child, "-INT");
-            }
-        }
+        "-INT" => interrupt_twice(&child),
         signal_name => signal(&child, signal_name),
     }
     ends(&repo, child, if stop == "stop" { 0 } else { 130 });

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::domain::{Clock, DEFAULT_GRACE, ExperimentId, Phase, StopWhen, Tag, experiment_name, with_causes};
+use crate::domain::{
+    Clock, DEFAULT_GRACE, ExperimentId, Phase, StopReason, StopWhen, Tag, experiment_name, with_causes,
+};
 use crate::exec::{ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
@@ -13,10 +15,10 @@ use crate::report::SessionStatus;
 use crate::rules::{Activity, Observations, UnrecordedTip, activity};
 use crate::session::errors::SessionError;
 use crate::session::files::{Choice, choose_session, read_history, refuse_elsewhere, session_tags};
-use crate::session::store::{RUN, is_reported, remove_reports};
+use crate::session::store::{RUN, end_idle};
 use crate::session::{StatusWatcher, unrecorded_tip};
 pub use crate::state::StoppingBeside;
-use crate::state::{EventLog, Journal, Owner, SessionFolder, StateError, Stopping, further_runs};
+use crate::state::{Journal, Owner, SessionFolder, Stopping, further_runs};
 
 /// Time for an active loop to answer a request. It polls each second, but not while git is busy, whose filters and signing
 /// programs have [`WAY_BACK`] before they are terminated.
@@ -125,24 +127,7 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
 /// It cannot be written.
 pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionError> {
     let folder = SessionFolder::new(repo.main_worktree(), tag);
-    let is_open = |journal: &Journal| journal.is_to_be_ended() || is_reported(&folder);
-    let unfinished = || journal(&folder).filter(is_open);
-    let Some(found) = unfinished() else { return Ok(()) };
-    let _lock = match folder.lock(repo.git_dir(), found.tree_owner().has_user()) {
-        Ok(lock) => lock,
-        // The process that holds it now started later.
-        Err(StateError::Held { .. }) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    refuse_elsewhere(&folder, false)?;
-    let Some(mut journal) = unfinished() else { return Ok(()) };
-    journal.count_absence(clock.now());
-    if let Some(reason) = journal.end_by_user() {
-        EventLog::new(&folder.logs()).stopped_by_user(clock.now(), &reason)?;
-    }
-    journal.write(&folder.state(), clock.now())?;
-    remove_reports(&folder);
-    Ok(())
+    end_idle(&folder, repo.git_dir(), clock, &StopReason::Interrupted { requested: true })
 }
 
 /// Ends the runs of an experiment at once and does nothing else: it needs no journal, and no room on the disk.

@@ -21,7 +21,7 @@ use crate::session::handlers::{
     Carrying, Protected, UntrackedFiles, Workspace, convert_as_at_start, forget_copies, open_seat, remove_trees,
 };
 use crate::session::plan::{Drive, Plan, UserCommits, go_home};
-use crate::session::store::{Interrupt, Interrupts, end_programs_in, end_wait, forget_solved, listen};
+use crate::session::store::{Interrupt, Interrupts, end_idle, end_programs_in, end_wait, forget_solved, listen};
 use crate::session::wait::{
     Began, Driven, Events, Machine, Observer, Resumed, SessionContext, escalate_agent, escalate_error, register,
     take_in_guardians,
@@ -38,7 +38,17 @@ impl<'a> Session<'a> {
     /// Opens the session of a plan: its files, its branch, its lock.
     pub async fn open(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
         let new = if plan.continued { None } else { NewFolder::of(&plan) };
+        let (folder, git_dir, clock) = (plan.folder.clone(), plan.repo.git_dir().to_owned(), plan.clock);
+        let (is_loop, asked) = (matches!(plan.drive, Drive::Loop { .. }), interrupts.clone());
         let opened = Session::open_in(plan, observer, interrupts).await;
+        if let Err(error) = &opened
+            && error.kind() == ErrorKind::Interrupted
+            && is_loop
+            && asked.asked() == Interrupt::Now
+        {
+            // Without it, a guardian takes the session for one that was killed.
+            let _ = end_idle(&folder, &git_dir, clock, &asked.reason(&folder));
+        }
         if let (Err(error), Some(new)) = (&opened, new)
             && error.kind() != ErrorKind::Held
         {

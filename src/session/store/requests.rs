@@ -23,10 +23,10 @@ use crate::machine::Attempt;
 use crate::measure::PlainText;
 use crate::report::{escalation_text, flag_text};
 use crate::session::errors::{CannotStart, SessionError, Usage, refuse};
-use crate::session::files::is_driven;
+use crate::session::files::{is_driven, refuse_elsewhere};
 use crate::state::{
-    EscalationFiles, HeardMessages, Journal, MessageFile, MessageKey, MessageMarks, RepairedLines, SessionFolder,
-    StateError,
+    EscalationFiles, EventLog, HeardMessages, Journal, MessageFile, MessageKey, MessageMarks, RepairedLines,
+    SessionFolder, StateError,
 };
 
 /// Poll interval for `ar stop` during a wait: about a second, in step with other polls.
@@ -440,7 +440,7 @@ pub(crate) fn write_report(folder: &SessionFolder, root: &Path, escalation: &Esc
 }
 
 /// Returns whether a report to the user exists.
-pub(crate) fn is_reported(folder: &SessionFolder) -> bool {
+fn is_reported(folder: &SessionFolder) -> bool {
     let files = EscalationFiles::of(folder);
     files.report().is_some() || files.has_flag_report()
 }
@@ -449,6 +449,38 @@ pub(crate) fn is_reported(folder: &SessionFolder) -> bool {
 pub(crate) fn remove_reports(folder: &SessionFolder) {
     remove_report(folder);
     EscalationFiles::of(folder).remove_flag_report();
+}
+
+/// Notes in the journal of an idle session that the user stopped it for this `reason`, and has seen all reports. Leaves a missing or
+/// unparsable journal alone.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub(crate) fn end_idle(
+    folder: &SessionFolder,
+    git_dir: &Path,
+    clock: Clock,
+    reason: &StopReason,
+) -> Result<(), SessionError> {
+    let is_open = |journal: &Journal| journal.is_to_be_ended() || is_reported(folder);
+    let unfinished = || folder.journal().ok().flatten().filter(is_open);
+    let Some(found) = unfinished() else { return Ok(()) };
+    let _lock = match folder.lock(git_dir, found.tree_owner().has_user()) {
+        Ok(lock) => lock,
+        // The process that holds it now started later.
+        Err(StateError::Held { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    refuse_elsewhere(folder, false)?;
+    let Some(mut journal) = unfinished() else { return Ok(()) };
+    journal.count_absence(clock.now());
+    if journal.end_by_user(reason) {
+        EventLog::new(&folder.logs()).stopped_by_user(clock.now(), reason)?;
+    }
+    journal.write(&folder.state(), clock.now())?;
+    remove_reports(folder);
+    Ok(())
 }
 
 /// Removes the report of what is over; the logs have it.
