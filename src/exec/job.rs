@@ -144,6 +144,9 @@ pub struct Exit {
     /// The room that was left at its end on a disk that was full or nearly so; absent on others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<Space>,
+    /// True if its log lacks output that could not be written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub torn: bool,
     /// The token of the job's start at its engine; absent on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,

@@ -290,7 +290,7 @@ async fn watch_over(
     let log = note_start(job, place, exit.started)?;
     let requests = Requests::of(job, files);
     let uses = watch_listed(job);
-    let launched = match log.map_err(NotStarted::Command).and_then(|log| launch(job, files, stdin, log)) {
+    let mut launched = match log.map_err(NotStarted::Command).and_then(|log| launch(job, files, stdin, log)) {
         Ok(launched) => launched,
         Err(NotStarted::Command(error)) => {
             exit.error = Some(error);
@@ -340,6 +340,7 @@ async fn watch_over(
     if exit.survivors == 0 {
         launched.release().await;
     }
+    exit.torn = launched.output.is_torn();
 
     exit.uses = uses.map(|uses| uses());
     exit.watched = job.watched.as_ref().map(|path| WatchedFile::look(&job.cwd.join(path)));
@@ -414,12 +415,12 @@ struct Launched {
 
 impl Launched {
     /// Reaps a command of which nothing runs, and lets its log be written to the end.
-    async fn release(self) {
+    async fn release(&mut self) {
         // Only these reap the leader and free its id.
         drop(self.handle.as_ref().map(Handle::wait));
         leave_no_child().await;
         // It holds the last end of the pipe.
-        drop(self.handle);
+        drop(self.handle.take());
         self.output.finish().await;
     }
 }

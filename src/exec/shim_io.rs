@@ -8,6 +8,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
@@ -178,27 +180,39 @@ impl Pipe {
     /// Starts the thread that appends the output to `log`: at most `limit` bytes, if there is a limit. It drops the rest, so
     /// that a flood is not held up.
     pub(super) fn drain(mut self, mut log: File, limit: Option<u64>) -> io::Result<Output> {
-        Ok(Output(thread::Builder::new().spawn(move || drain(&mut self.0, &mut log, limit))?))
+        let is_torn = Arc::new(AtomicBool::new(false));
+        let torn = Arc::clone(&is_torn);
+        let thread = thread::Builder::new().spawn(move || drain(&mut self.0, &mut log, limit, &torn))?;
+        Ok(Output { thread, is_torn })
     }
 }
 
 /// The thread that moves a command's output from a pipe to its log.
 #[derive(Debug)]
-pub(super) struct Output(JoinHandle<()>);
+pub(super) struct Output {
+    thread: JoinHandle<()>,
+    /// Set once output could not be written.
+    is_torn: Arc<AtomicBool>,
+}
 
 impl Output {
     /// Waits until all of the output is in the log, once no process of the command is left.
-    pub(super) async fn finish(self) {
+    pub(super) async fn finish(&self) {
         let begun = Instant::now();
-        while !self.0.is_finished() && begun.elapsed() < OUTPUT_PATIENCE {
+        while !self.thread.is_finished() && begun.elapsed() < OUTPUT_PATIENCE {
             sleep(LOOK).await;
         }
+    }
+
+    /// Returns whether the log lacks output that could not be written.
+    pub(super) fn is_torn(&self) -> bool {
+        self.is_torn.load(Ordering::Relaxed)
     }
 }
 
 /// Moves all that can be read to the end of `log`, up to `limit` bytes. What cannot be written, as on a full disk, is
-/// dropped: the command goes on, and what it writes once there is room again is in the log.
-fn drain(reader: &mut PipeReader, log: &mut File, limit: Option<u64>) {
+/// dropped, and the log is `torn`: the command goes on, and what it writes once there is room again is in the log.
+fn drain(reader: &mut PipeReader, log: &mut File, limit: Option<u64>, torn: &AtomicBool) {
     let mut left = limit.unwrap_or(u64::MAX);
     let mut buffer = vec![0; PIPE];
     loop {
@@ -210,7 +224,9 @@ fn drain(reader: &mut PipeReader, log: &mut File, limit: Option<u64>) {
         };
         let taken = usize::try_from(left).map_or(length, |left| left.min(length));
         // The command may write to the log by a redirection, too; so this appends.
-        let _ = log.write_all(&buffer[..taken]);
+        if log.write_all(&buffer[..taken]).is_err() {
+            torn.store(true, Ordering::Relaxed);
+        }
         left -= taken as u64;
     }
 }

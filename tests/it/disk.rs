@@ -295,6 +295,23 @@ fn a_number_in_the_file_of_a_run_that_a_full_disk_spoilt_is_not_that_of_the_next
 }
 
 #[test]
+fn a_number_before_output_that_the_disk_did_not_take_is_not_that_of_the_run() {
+    let repo = training_repo();
+    let Some(_disk) = SmallDisk::under(&repo) else {
+        eprintln!("skipped: no small file system can be mounted here");
+        return;
+    };
+    make_folder_to_fill(&repo);
+    let before = "echo val_bpb: 0.5; until grep -q 0.5 $AR_RUN_DIR/run.log; do sleep 0.02; done;";
+    let more = "head -c 9000 /dev/zero | tr '\\0' x; echo; echo val_bpb: 3; sleep 1; rm fill/0; exit 0;";
+    let train = format!("{}; sh train.sh", filling(&repo, Scarce::Blocks, 0, 1, [before, more]));
+    let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--max-experiments", "1", "--cmd", &train];
+    let called = ar(&repo, args.into_iter().chain(["--agent", "echo '# change' >> train.sh"])).ok();
+    assert!(called.stdout.contains("   1  discard  2.000000 "), "{called:?}");
+    assert!(called.stderr.contains("lacks output that could not be written"), "{called:?}");
+}
+
+#[test]
 fn a_run_can_be_ended_on_a_full_disk() {
     let alone = |full: bool| {
         let repo = training_repo();

@@ -240,7 +240,8 @@ fn judged(
         signal: exit.signal,
         timed_out: exit.timed_out,
         oom_killed: exit.oom_killed,
-        lost: false,
+        // Its last number may be in what the log lacks.
+        lost: exit.torn,
     };
     let mut judged = judge(summary, &ending);
     let last = judged.as_ref().err().and_then(|failure| partial(summary, &ending, failure.class));
