@@ -401,6 +401,13 @@ const KINDS: &[(&str, Direction, NameKind)] = &[
     ("size", Lower, Size),
 ];
 
+/// Words that turn the direction of what stands before them, as in `error_free_rate` and `accuracy_drop`.
+const TURNS: &[&str] = &["decrease", "drop", "free", "reduction", "saved", "saving", "savings"];
+
+/// What a name says of its direction itself, as in `FID ↓`.
+const SAID: &[(&str, Direction)] =
+    &[("↑", Higher), ("↓", Lower), ("higher is better", Higher), ("lower is better", Lower)];
+
 /// Units of time.
 static TIME_UNITS: WordList = WordList::new(|| word_list(include_str!("lists/time_units.txt")));
 
@@ -414,9 +421,12 @@ const SECOND: &[&str] = &["s", "sec", "second"];
 static COUNTED: WordList = WordList::new(|| word_list(include_str!("lists/counted.txt")));
 
 impl Direction {
-    /// The direction that a metric's name suggests: by its unit, else by its last telling word.
+    /// The direction that a metric's name suggests: as it says itself, else by its unit, else by its last telling word.
     pub fn of_name(name: &str) -> Option<(Direction, NameKind)> {
         let lower = name.to_lowercase();
+        if let Some((_, direction)) = SAID.iter().find(|(said, _)| lower.contains(said)) {
+            return Some((*direction, Quality));
+        }
         // `ops/s` and `ns/op` have a unit, `eval/loss` does not.
         let (what, per) = lower.rsplit_once('/').unwrap_or((&lower, ""));
         let last = what.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
@@ -489,6 +499,17 @@ fn of_words(name: &str) -> Option<(Direction, NameKind)> {
     // `neg_mean_squared_error` and `negative_log_likelihood`.
     if words[0] == "neg" || words[0] == "negative" {
         return last_telling(&words[1..]).map(|(direction, kind)| (direction.other(), kind));
+    }
+    if let Some(at) = words.iter().rposition(|word| TURNS.contains(word))
+        && last_telling(&words[at + 1..]).is_none()
+        && let Some((direction, kind)) = last_telling(&words[..at])
+    {
+        return Some((direction.other(), kind));
+    }
+    // `time_to_accuracy`
+    if let Some(what) = name.split_once("_to_").and_then(|(what, _)| of_listed(what)).filter(|told| told.1 == Duration)
+    {
+        return Some(what);
     }
     if let Some(per) = words.iter().position(|word| *word == "per") {
         // `tokens_per_sec` is a rate, `ms_per_token` a time.
@@ -717,7 +738,8 @@ mod direction_tests {
                      flops utilization fps games_per_s requests_per_minute valAcc tokps loss_improvement mIoU AP AP50 \
                      mAP pearson spearman ep_rew_mean return solve_rate tps qps rps ops/s it/s MB/s vmaf psnr ssim \
                      coverage elbo log_likelihood bleu chrf meteor rougeL cider comet correct passed hits@10 ndcg@10 \
-                     recall precision r2 R2_score neg_mean_squared_error neg_loss rows/s heap_mb_per_s";
+                     recall precision r2 R2_score neg_mean_squared_error neg_loss rows/s heap_mb_per_s \
+                     error_free_rate loss_reduction latency_reduction_pct time_saved_s memory_saved gizmo↑";
         for name in names.split_whitespace() {
             assert_eq!(told(name), Some(Higher), "{name}");
         }
@@ -729,7 +751,8 @@ mod direction_tests {
                      latency_ms time_s seconds train_seconds mean_ms mean_us mean_ns score_ns accuracy_loss top1_error \
                      avg_bpc wer test_wer cer fid train_s ms_per_token sec_per_step errors_per_sec step_ms valLoss \
                      wall_time combined_µs ms ns/op B/op errors/s bits_per_byte bundle_size memory_gb heap_mb \
-                     binary_size_kb log_loss negative_log_likelihood nll bytes";
+                     binary_size_kb log_loss negative_log_likelihood nll bytes allocs/op accuracy_drop time_to_accuracy \
+                     false_positive_rate miss_rate brier_score score↓";
         for name in names.split_whitespace() {
             assert_eq!(told(name), Some(Lower), "{name}");
         }
@@ -737,7 +760,12 @@ mod direction_tests {
 
     #[test]
     fn other_names_say_nothing() {
-        for name in ["", "_", "width", "quality", "s", "p50", "gizmo", "val_primary", "ops", "neg", "variant_b"] {
+        for (name, direction) in [("FID ↓", Lower), ("quality (higher is better)", Higher)] {
+            assert_eq!(told(name), Some(direction), "{name}");
+        }
+        for name in
+            ["", "_", "drop_rate", "width", "quality", "s", "p50", "gizmo", "val_primary", "ops", "neg", "variant_b"]
+        {
             assert_eq!(told(name), None, "{name}");
         }
     }
