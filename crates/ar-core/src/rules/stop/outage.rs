@@ -263,7 +263,7 @@ fn head(line: &str) -> &str {
 /// The outage that a line reports, by fixed wordings. The first match counts: a line about a limit often also names the
 /// closed connection. If the agent `worked`, a connection may belong to its work.
 fn kind_of(line: &str, worked: bool) -> Option<OutageKind> {
-    let words = lower_words(line);
+    let words = lower_words(&without_quoted(line));
     let has = |phrase: &str| words.contains(&format!(" {phrase} "));
     let says = |code: &str| CODES.iter().any(|before| has(&format!("{before} {code}")));
     WORDINGS
@@ -272,6 +272,24 @@ fn kind_of(line: &str, worked: bool) -> Option<OutageKind> {
         .map(|(kind, ..)| *kind)
         .or_else(|| reached_your_limit(&words).then_some(OutageKind::RateLimit))
         .or_else(|| (!worked && CONNECTIONS.iter().any(|phrase| has(phrase))).then_some(OutageKind::Offline))
+}
+
+/// A sentence without what it quotes in its middle, as in `returns "Too many requests" after 10 calls`. JSON stays as it is.
+fn without_quoted(line: &str) -> String {
+    let mut rest = String::from(line);
+    for sign in ['"', '\'', '`'] {
+        let (open, close) = (format!(" {sign}"), format!("{sign} "));
+        while let Some(start) = rest.find(&open)
+            && let Some(length) = rest[start + open.len()..].find(&close)
+            && let end = start + open.len() + length + close.len()
+            && !rest[start + open.len()..end - close.len()].contains(sign)
+            && rest[end..].starts_with(char::is_lowercase)
+            && rest[..start].ends_with(char::is_alphabetic)
+        {
+            rest.replace_range(start..end, " ");
+        }
+    }
+    rest
 }
 
 /// The words of a line in lower case, each between two spaces; anything but letters and digits separates words.

@@ -64,6 +64,15 @@ fn the_wordings_of_agents_and_services_are_known() {
         ("curl: (6) Could not resolve host: api.openai.com", Offline),
         ("urllib3: [Errno -3] Temporary failure in name resolution", Offline),
         ("OSError: [Errno 101] Network is unreachable", Offline),
+        ("API Error: Overloaded", Overloaded),
+        ("You're out of extra usage · resets 3pm", RateLimit),
+        ("Provider returned error: x-ai/grok is temporarily rate-limited upstream.", RateLimit),
+        ("{\"message\":\"Service tier capacity exceeded for this model.\"}", Overloaded),
+        ("litellm.Timeout: APITimeoutError - Request timed out.", Offline),
+        ("Error: Authentication required. Please run 'cursor-agent login' first.", Login),
+        ("ExpiredTokenException: The security token included in the request is expired", Login),
+        ("Your account is not active, please check your billing details on our website.", Credit),
+        ("No internet connection. Please check your network and try again.", Offline),
     ] {
         assert_eq!(found(line), Some(kind), "{line}");
         assert_eq!(found(&format!("before\n\n{line}\n    at x (y.js:429:500)\n\n")), Some(kind), "{line}");
@@ -436,5 +445,18 @@ proptest! {
     ) {
         let found = outage(&words.join(glue), FAILED, &now());
         prop_assert!(found.is_none_or(|outage| outage.until.is_none_or(|until| until > now().timestamp())));
+    }
+}
+
+#[test]
+fn what_a_sentence_quotes_is_no_outage() {
+    for line in [
+        "The server returns 'Too many requests' after 10 calls, and the client respects it.",
+        "The docstring says \"Rate limit exceeded\" should be raised when the bucket is empty.",
+    ] {
+        assert_eq!(found(line), None, "{line}");
+    }
+    for line in ["Error: \"Rate limit exceeded\"", "{\"error\": \"Rate limit exceeded\" }"] {
+        assert_eq!(found(line), Some(OutageKind::RateLimit), "{line}");
     }
 }
