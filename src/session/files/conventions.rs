@@ -30,6 +30,10 @@ const NOTEBOOKS: usize = 16;
 
 const MOST_FILES: usize = 64;
 
+/// Extensions of the files whose code may print a metric.
+const SCRIPTS: [&str; 15] =
+    ["py", "sh", "bash", "js", "mjs", "ts", "rs", "go", "c", "cc", "cpp", "cu", "java", "jl", "R"];
+
 /// The conventions found in a repository.
 #[derive(Debug, Clone, Default)]
 pub struct Conventions {
@@ -104,7 +108,7 @@ pub fn suggested_by_scripts(root: &Path, command: Option<&str>) -> Suggested {
     let command = command.map(str::to_owned).or_else(|| start_command(|name| read(Path::new(name))));
     let is_script = |path: &Path| {
         let by_name = path.file_name().is_some_and(|name| name == "Makefile" || name == "justfile");
-        by_name || path.extension().is_some_and(|extension| extension == "py" || extension == "sh")
+        by_name || path.extension().is_some_and(|extension| SCRIPTS.iter().any(|known| extension == *known))
     };
     let notes = read(Path::new("autoresearch.md")).unwrap_or_default();
     let named = |text: &str| -> String {

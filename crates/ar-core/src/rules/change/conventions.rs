@@ -200,14 +200,18 @@ pub fn printed_metric(scripts: &str, notes: &str) -> Suggested {
     let mut names = found(&format!(r"\bMETRIC\s+{NAME}\s*="), &lines.join("\n"));
     let marked = names.first().cloned();
     if names.is_empty() {
-        let prints = ["print", "echo", "log", "write", "report"];
+        let prints = ["print", "echo", "log", "write", "report", "cat(", "cout", "set_postfix"];
         let is_output = |line: &&&str| prints.iter().any(|word| line.to_lowercase().contains(word));
         let output: String = lines.iter().filter(is_output).map(|line| format!("{line}\n")).collect();
         // Escapes in a text, whose letter belongs to no name.
         let output = output.replace(r"\n", " ").replace(r"\t", " ").replace("echo ", "echo, ");
-        let number = r#"(?:\{|\$[\w({]|%[-+ 0-9.]*[a-zA-Z]|[-+]?\d|["']\s*[,+.])"#;
+        let number = r#"(?:\{|\$[\w({]|%[-+ 0-9.]*[a-zA-Z]|[-+]?\d|["'](?:\s*(?:[,+.]|<<)|\s+\w))"#;
         names = found(&format!(r"(?m)(?:^|[^\w{{.$]){PHRASE}\s*[:=]\s*{number}"), &output);
         names.extend(found(&format!(r#"(?:\blog\w*|\badd_scalar)\s*\(\s*["']{NAME}["']\s*,"#), &output));
+        let told = |name: &String| Direction::of_name(name).is_some();
+        names.extend(found(&format!(r#"\bprint\w*!?\s*\(\s*["']{NAME}["']\s*,"#), &output).into_iter().filter(told));
+        let named = found(r"\b(?:log\w*\s*\(\s*dict|set_postfix)\s*\(([^()]*)\)", &output);
+        names.extend(named.iter().flat_map(|named| found(&format!(r"(?:^|,)\s*{NAME}\s*="), named)));
         let tables = found(r"\b(?:log|dump|print)\w*\s*\((?:[^(){}]*,)?\s*(?:\w+\.dumps\()?\s*\{([^{}]*)\}", scripts);
         names.extend(tables.iter().flat_map(|table| found(&format!(r#"["']{NAME}["']\s*:"#), table)));
         if likeliest(names.iter().map(String::as_str)).is_some() {
@@ -422,6 +426,14 @@ mod tests {
             ("print(json.dumps({\"rmse\": rmse, \"n\": n}))", "rmse"),
             ("writer.add_scalar('loss/val', x, step)", "loss/val"),
             ("print('test accuracy:', acc)", "test accuracy"),
+            ("print('val_loss', loss)", "val_loss"),
+            ("wandb.log(dict(lr=lr, val_loss=v))", "val_loss"),
+            ("bar.set_postfix(loss=l, val_loss=v)", "val_loss"),
+            ("println!(\"throughput: {}\", x);", "throughput"),
+            ("printf(\"latency_ms: %f\\n\", x);", "latency_ms"),
+            ("console.log(`accuracy: ${a}`)", "accuracy"),
+            ("std::cout << \"latency: \" << x;", "latency"),
+            ("awk '{ s += $1 } END { print \"mean_ms: \" s / NR }' times", "mean_ms"),
             ("echo \"p99 latency: $p99 ms\"", "p99 latency"),
             ("echo latency: $x", "latency"),
             ("print(f\"\\nval_bpb: {x}\")", "val_bpb"),
