@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 use super::{MetricMention, whole};
-use crate::domain::{Unit, few};
+use crate::domain::{Unit, few, plain_name};
 
 /// Fields that hold the name of a number whose value is in a field of its own.
 pub(super) const NAME_FIELDS: [&str; 5] = ["metric", "name", "key", "tag", "metric_name"];
@@ -76,9 +76,24 @@ pub fn place_of(path: &Path, text: &[u8], name: &str) -> Option<String> {
     if metric_file(path, text, "", name).is_ok() {
         return Some(String::new());
     }
+    if is_table(path) {
+        let columns = header(text).1;
+        let is_meant = |column: &String| is_spelling(column, name) && metric_file(path, text, column, name).is_ok();
+        return columns.into_iter().find(is_meant);
+    }
     let line = text.trim_ascii().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
     let read = |json: &[u8]| serde_json::from_slice(&quote_constants(json)).ok();
-    pointer_to(&read(text).or_else(|| read(line))?, name, DEEPEST)
+    let json: Json = read(text).or_else(|| read(line))?;
+    pointer_to(&json, name, DEEPEST).or_else(|| spelling_of(&json, name, "", DEEPEST))
+}
+
+/// The pointer to a number whose own name, or that of all objects around it, is another spelling of this one.
+fn spelling_of(json: &Json, name: &str, at: &str, depth: usize) -> Option<String> {
+    json.as_object().filter(|_| depth > 0)?.iter().find_map(|(key, value)| {
+        let at = at.to_owned() + &escaped(key);
+        let is_meant = value.is_number() && (is_spelling(key, name) || is_spelling(&at, name));
+        if is_meant { Some(at) } else { spelling_of(value, name, &at, depth - 1) }
+    })
 }
 
 fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<MetricMention, MetricFileError> {
@@ -113,12 +128,7 @@ fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<MetricMention, 
 }
 
 fn in_column(text: &[u8], place: &str, name: &str) -> Result<MetricMention, MetricFileError> {
-    let header = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let delimiter = [b'\t', b','].into_iter().find(|sign| header.contains(sign)).unwrap_or(b';');
-    let mut table =
-        csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).trim(csv::Trim::All).from_reader(text);
-    let columns: Vec<String> =
-        table.byte_headers().into_iter().flatten().map(|cell| String::from_utf8_lossy(cell).into_owned()).collect();
+    let (mut table, columns) = header(text);
     let pointed = place.strip_prefix('/').map(|place| place.replace("~1", "/").replace("~0", "~"));
     let wanted = if place.is_empty() { name } else { place };
     let column = columns.iter().position(|column| column == wanted || pointed.as_ref() == Some(column));
@@ -132,6 +142,23 @@ fn in_column(text: &[u8], place: &str, name: &str) -> Result<MetricMention, Metr
     number(wanted, &String::from_utf8_lossy(&last), None)
 }
 
+/// A table, and the names of its columns.
+fn header(text: &[u8]) -> (csv::Reader<&[u8]>, Vec<String>) {
+    let header = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let delimiter = [b'\t', b','].into_iter().find(|sign| header.contains(sign)).unwrap_or(b';');
+    let mut table =
+        csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).trim(csv::Trim::All).from_reader(text);
+    let names = table.byte_headers().into_iter().flatten();
+    let columns = names.map(|cell| String::from_utf8_lossy(cell).into_owned()).collect();
+    (table, columns)
+}
+
+/// Returns whether a column or the end of a pointer is the name in another spelling, or on data that nothing was fitted to.
+fn is_spelling(place: &str, name: &str) -> bool {
+    let (place, name) = (plain_name(place), plain_name(name));
+    place.strip_suffix(&name).is_some_and(|before| matches!(before, "" | "val_" | "eval_" | "validation_"))
+}
+
 fn number(place: &str, text: &str, unit: Option<String>) -> Result<MetricMention, MetricFileError> {
     let value = whole(text.as_bytes()).map(|value| value.with_unit(unit.map(|unit| Unit::new(&unit))).into());
     let found = || text.chars().take(60).collect::<String>();
@@ -141,11 +168,15 @@ fn number(place: &str, text: &str, unit: Option<String>) -> Result<MetricMention
 /// The pointer to a number of this name, at most so many objects deep.
 fn pointer_to(json: &Json, name: &str, depth: usize) -> Option<String> {
     let object = json.as_object().filter(|_| depth > 0)?;
-    let escaped = |key: &str| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
     if object.get(name).is_some_and(Json::is_number) {
         return Some(escaped(name));
     }
     object.iter().find_map(|(key, value)| Some(escaped(key) + &pointer_to(value, name, depth - 1)?))
+}
+
+/// A key as a part of a pointer.
+fn escaped(key: &str) -> String {
+    format!("/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
 fn member<'a>(value: &'a RawValue, key: &str) -> Option<&'a RawValue> {
@@ -280,6 +311,12 @@ mod tests {
         assert_eq!(place("m.csv", "epoch,val_loss\n1,0.5\n").as_deref(), Some(""));
         assert_eq!(place("m.json", "{\"eval\": {\"val_loss\": 1}}").as_deref(), Some("/eval/val_loss"));
         assert_eq!(place("m.jsonl", "{\"a\": 1}\n{\"eval\": {\"val_loss\": 1}}\n").as_deref(), Some("/eval/val_loss"));
+        for column in ["Val_Loss", "val/loss", "val-loss", "valLoss"] {
+            assert_eq!(place("m.csv", &format!("epoch,{column}\n1,0.5\n")).as_deref(), Some(column));
+        }
+        assert_eq!(place("m.json", "{\"val\": {\"loss\": 1}}").as_deref(), Some("/val/loss"));
+        let loss = |text: &str| place_of(Path::new("m.json"), text.as_bytes(), "loss");
+        assert_eq!(loss("{\"train_loss\": 2, \"eval_loss\": 1}").as_deref(), Some("/eval_loss"));
         assert_eq!(place("m.csv", "epoch,loss\n1,0.5\n"), None);
         assert_eq!(place("m.json", "[1, 2]"), None);
     }

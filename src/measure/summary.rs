@@ -233,6 +233,15 @@ const LAUNCHERS: &[&str] = &["ChildFailedError", "CalledProcessError", "ProcessE
 /// Messages of runtimes, allocators and kernels that run out of memory, in lower case.
 static OUT_OF_MEMORY: WordList = WordList::new(|| word_list(include_str!("lists/out_of_memory.txt")));
 
+/// Messages of shells, Node.js and Julia about code that does not parse or a module that is missing, in lower case.
+const OF_OTHER_LANGUAGES: &[(&str, FailureClass)] = &[
+    (": syntax error near unexpected token", FailureClass::SyntaxError),
+    (": syntax error: ", FailureClass::SyntaxError),
+    ("error: cannot find module '", FailureClass::ImportError),
+    ("[err_module_not_found]", FailureClass::ImportError),
+    (" not found in current path", FailureClass::ImportError),
+];
+
 /// Message of Rust's allocator, in lower case; a size follows.
 const ALLOCATION_FAILED: &str = "memory allocation of ";
 
@@ -244,7 +253,8 @@ const EXHAUSTED_QUOTA: &[&str] =
     &["429", "quota", "rate limit", "too many requests", "larger than max", "grpc", "statuscode"];
 
 /// Messages of batch systems and kernels that terminate a run for its memory, in lower case.
-const KILLED_FOR_MEMORY: &[&str] = &["oom-kill", "oom_kill", "oom kill", "term_memlimit", "out of memory: killed"];
+const KILLED_FOR_MEMORY: &[&str] =
+    &["oom-kill", "oom_kill", "oom kill", "oomkilled", "term_memlimit", "out of memory: killed"];
 
 /// A class with the lines that show it.
 pub(super) type Evidence = (FailureClass, Range<usize>);
@@ -286,6 +296,8 @@ pub(super) fn ended_from_outside(lines: &[&str]) -> Option<Evidence> {
             FailureClass::Oom
         } else if is_over_time(&line) {
             FailureClass::Timeout
+        } else if line.contains("slurmstepd") && line.contains("due to node failure") {
+            FailureClass::Lost
         } else {
             return None;
         };
@@ -330,6 +342,9 @@ fn words(lines: &[&str], from: usize) -> Option<Evidence> {
         }
         if (line.contains("python") && line.contains(": no module named ")) || names_missing_module(lines[at]) {
             return Some((FailureClass::ImportError, at..at + 1));
+        }
+        if let Some((_, class)) = OF_OTHER_LANGUAGES.iter().find(|(message, _)| line.contains(message)) {
+            return Some((*class, at..at + 1));
         }
     }
     let mut filled = (start..lines.len()).rev().filter(|&at| !lines[at].trim().is_empty()).take(LAST_NUMBERS);

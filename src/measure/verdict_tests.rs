@@ -225,3 +225,21 @@ fn a_number_before_a_failure_is_partial_unless_memory_or_another_process_ended_t
     }
     assert_eq!(of(RunEnd::from_status(1), number(), "torch.OutOfMemoryError: CUDA out of memory."), None);
 }
+
+#[test]
+fn other_runtimes_and_batch_systems_name_their_failures_too() {
+    use FailureClass::*;
+    for (log, status, class) in [
+        ("RuntimeError: [metal::malloc] Attempting to allocate 9 bytes, the maximum allowed buffer size is 8", 1, Oom),
+        ("ERROR: LoadError: Out of GPU memory trying to allocate 8.000 GiB", 1, Oom),
+        ("failed assertion `Failed to allocate private MTLBuffer for size 9'", 134, Oom),
+        ("OOMKilled", 137, Oom),
+        ("slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01 DUE TO NODE FAILURE, SEE LOG ***", 143, Lost),
+        ("run.sh: line 3: syntax error near unexpected token `('", 2, SyntaxError),
+        ("run.sh: 3: Syntax error: \"(\" unexpected", 2, SyntaxError),
+        ("Error: Cannot find module './x'", 1, ImportError),
+        ("ERROR: LoadError: ArgumentError: Package Flux not found in current path.", 1, ImportError),
+    ] {
+        assert_eq!(failure(&format!("step 1\n{log}\n"), status).class, class, "{log}");
+    }
+}
