@@ -11,15 +11,32 @@ static COMMIT: WordList = WordList::new(|| word_list(include_str!("lists/commit.
 /// The verdict's names, first choice first.
 pub(super) static STATUS: WordList = WordList::new(|| word_list(include_str!("lists/status.txt")));
 
+/// Names of a verdict, or of something else where no cell says keep or discard.
+pub(super) const PERHAPS_STATUS: &[&str] =
+    &["action", "result", "approved", "chosen", "merged", "retained", "selected"];
+
 /// Names of a verdict that is yes or no.
 static FLAGS: WordList = WordList::new(|| word_list(include_str!("lists/flags.txt")));
 
 /// Names of columns that say whether a result is right.
 pub(super) static CHECKS: WordList = WordList::new(|| word_list(include_str!("lists/checks.txt")));
 
+/// Names of columns that say whether a run failed.
+const FAILURES: &[&str] = &["failed", "crashed", "is_failed", "has_failed", "has_error", "errored"];
+
 /// Names of columns that state a direction.
-pub(super) const DIRECTION: &[&str] =
-    &["metric_direction", "direction", "best_direction", "optimization", "goal", "mode", "better"];
+pub(super) const DIRECTION: &[&str] = &[
+    "metric_direction",
+    "direction",
+    "best_direction",
+    "optimization",
+    "optimization_direction",
+    "optimize",
+    "objective_direction",
+    "goal",
+    "mode",
+    "better",
+];
 
 /// Names of columns that state a direction by yes or no.
 pub(super) const DIRECTION_FLAGS: [(&str, Direction); 4] = [
@@ -43,7 +60,8 @@ static DESCRIPTION: WordList = WordList::new(|| word_list(include_str!("lists/de
 static MEMORY: WordList = WordList::new(|| word_list(include_str!("lists/memory.txt")));
 
 /// Names that only the metric has.
-const METRIC: &[&str] = &["metric", "metric_value", "value", "objective", "primary_metric", "score", "fitness", "指标"];
+pub(super) const METRIC: &[&str] =
+    &["metric", "metric_value", "value", "objective", "primary_metric", "score", "fitness", "指标"];
 
 /// Names of columns that are never the metric.
 static NEVER_METRIC: WordList = WordList::new(|| word_list(include_str!("lists/never_metric.txt")));
@@ -119,19 +137,27 @@ impl ColumnPositions {
         names: &[S],
         holds_numbers: impl Fn(usize) -> bool,
     ) -> Option<(usize, bool)> {
+        let plain: Vec<String> = names.iter().map(|name| plain_name(name.as_ref())).collect();
         let fits = (0..names.len()).filter(|&column| {
             let name = names[column].as_ref();
-            self.may_be_metric(column, name) && holds_numbers(column)
+            // The best so far is told by the numbers themselves.
+            let repeats = plain_name(name).strip_prefix("best_").is_some_and(|of| plain.iter().any(|name| name == of));
+            self.may_be_metric(column, name) && holds_numbers(column) && !repeats
         });
         let ranked = fits.map(|column| (rank(names[column].as_ref()), column)).min()?;
-        Some((ranked.1, ranked.0.0 != UNTOLD && ranked.0.0 != UNTOLD_OF_VALIDATION))
+        Some((ranked.1, ![UNTOLD_OF_VALIDATION, UNTOLD, UNTOLD_DERIVED].contains(&ranked.0.0)))
     }
 }
 
 /// Ranks of columns whose names say nothing.
 const UNTOLD_OF_VALIDATION: u8 = 3;
 
-const UNTOLD: u8 = 8;
+const UNTOLD: u8 = 9;
+
+const UNTOLD_DERIVED: u8 = 11;
+
+/// The rank of a number that says how another one varies or changes.
+const TOLD_DERIVED: u8 = 8;
 
 /// How unlikely a column with this name is the metric: a number of validation comes before others, one of training after
 /// them, and a time or a cost of the run last; then bits per byte before other losses, and losses before other qualities.
@@ -141,10 +167,12 @@ fn rank(name: &str) -> (u8, bool, bool) {
     let told = Direction::of_name(name);
     let class = match told.map(|(_, kind)| kind) {
         _ if METRIC.contains(&plain.as_str()) => 0,
-        _ if is_run_time(name) || has(&["cost", "price"]) => 9,
+        _ if is_run_time(name) || has(&["cost", "price"]) => 10,
+        Some(_) if has(DERIVED) => TOLD_DERIVED,
         Some(NameKind::Quality) if has(TRAINING) => 4,
-        Some(NameKind::Quality) if has(VALIDATION) => 1,
+        Some(NameKind::Quality) if has(VALIDATION) || has(REWARD) => 1,
         Some(NameKind::Quality) => 2,
+        None if has(DERIVED) => UNTOLD_DERIVED,
         None if has(VALIDATION) => UNTOLD_OF_VALIDATION,
         Some(NameKind::Rate) => 5,
         Some(NameKind::Duration) => 6,
@@ -155,16 +183,24 @@ fn rank(name: &str) -> (u8, bool, bool) {
 }
 
 /// Returns whether a name means a number that is the metric only beside no better one: a time, a number of parameters, or one
-/// of training.
+/// of training, or one that other columns tell.
 pub(super) fn is_weak(name: &str) -> bool {
-    let is_weak = |word| TRAINING.contains(&word) || matches!(word, "params" | "parameters");
+    let is_weak =
+        |word| [TRAINING, DERIVED].concat().contains(&word) || matches!(word, "best" | "params" | "parameters");
     is_run_time(name) || plain_name(name).split('_').any(is_weak)
 }
 
 /// Words of names of numbers on data that was trained on, or held out.
 const TRAINING: &[&str] = &["train", "training", "trained"];
 
-const VALIDATION: &[&str] = &["val", "valid", "validation", "eval", "evaluation", "dev", "heldout", "holdout"];
+/// Words of names of numbers that say how another one varies or changes.
+const DERIVED: &[&str] = &["delta", "diff", "gain", "improvement", "sem", "std", "stddev", "stderr"];
+
+/// Words of names by which reinforcement learning is judged, whatever losses it has.
+const REWARD: &[&str] = &["reward", "rewards", "rew", "return", "returns"];
+
+pub(super) const VALIDATION: &[&str] =
+    &["val", "valid", "validation", "eval", "evaluation", "dev", "heldout", "holdout"];
 
 /// The columns with these names, first choice first.
 pub(super) fn named(header: &[String], wanted: &[&str]) -> Vec<usize> {
@@ -237,14 +273,18 @@ pub(super) fn verdict(name: &str) -> VerdictColumn {
         VerdictColumn::Flag
     } else if is(&CHECKS) {
         VerdictColumn::Check
+    } else if is(FAILURES) {
+        VerdictColumn::Failure
     } else {
         VerdictColumn::Word
     }
 }
 
 /// Words that stand where a number is missing.
-const NOTHING: &[&str] =
-    &["", "-", "--", "—", "n/a", "na", "nan", "none", "null", "nil", "oom", "fail", "failed", "crash"];
+const NOTHING: &[&str] = &[
+    "", "-", "--", "—", "n/a", "na", "nan", "none", "null", "nil", "oom", "fail", "failed", "crash", "crashed",
+    "timeout", "error", "inf", "-inf", "tbd", "pending", "?",
+];
 
 /// Longest number with its unit, in bytes.
 const LONGEST: usize = 64;
@@ -263,11 +303,20 @@ pub(super) fn is_nothing(cell: &str) -> bool {
     NOTHING.iter().any(|word| cell.eq_ignore_ascii_case(word)) || LedgerDialect::VARIANTS.iter().any(is_of_dialect)
 }
 
-/// The number that is all of a cell, with its unit or scale; of a mean and its deviation the mean.
+/// The number that is all of a cell, with its unit or scale; of a mean and its deviation the mean, of a change the end.
 pub(super) fn quantity(cell: &str) -> Option<Number> {
-    let cell = cell.trim();
+    let is_mark = |c: char| c == '*' || c == ' ' || (!c.is_ascii() && !c.is_alphanumeric() && c != '°');
+    let cell = cell.trim().trim_end_matches(is_mark).trim_start_matches(['*', '$', '€', '£']);
+    let cell = &*cell.replace('−', "-");
     if let Some((mean, deviation)) = cell.split_once('±').or_else(|| cell.split_once("+/-")) {
         return Some(quantity(mean)?.or_unit_of(&quantity(deviation)?));
+    }
+    if let Some((_, after)) = cell.split_once('→') {
+        return quantity(after);
+    }
+    // Its deviation or its change: `0.85 (0.02)`, `0.9 (-10%)`.
+    if let Some((number, behind)) = cell.strip_suffix(')').and_then(|cell| cell.split_once('(')) {
+        return quantity(behind).and_then(|_| quantity(number));
     }
     if let Ok(plain) = cell.parse() {
         return Some(plain);
@@ -393,6 +442,13 @@ mod tests {
             ("1.5 ± 0.1", Some("1.5")),
             ("1.5 +/- 0.1 ms", Some("1.5 ms")),
             ("1.5 ± ?", None),
+            ("1.5 (0.1)", Some("1.5")),
+            ("1.5 (-10%)", Some("1.5")),
+            ("1.6 → 1.5", Some("1.5")),
+            ("**1.5** ⭐", Some("1.5")),
+            ("$1.5", Some("1.5")),
+            ("−1.5", Some("-1.5")),
+            ("1.5×", Some("1.5")),
             ("1/20", None),
             ("2026-01-01", None),
             ("score=~0.5", None),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::columns::VALIDATION;
 use super::{
     Cells, Ledger, LedgerForm, ReadOptions, Row, SAMPLE, SampleRows, Segment, Shape, TextLines, is_comment, ledger,
 };
@@ -16,7 +17,10 @@ use crate::domain::{Direction, count_of};
 use crate::measure::quote_constants;
 
 /// Fields whose own fields are read as those of the row.
-const NESTED: &[&str] = &["metric", "metrics", "result", "results", "scores", "summary"];
+const NESTED: &[&str] = &["decision", "metric", "metrics", "result", "results", "scores", "summary"];
+
+/// How deep such objects may be in each other.
+const DEEPEST: usize = 3;
 
 /// An object with the line at which it begins.
 type Item<'a> = (u32, Cow<'a, str>);
@@ -25,6 +29,7 @@ type Item<'a> = (u32, Cow<'a, str>);
 /// them as they were. The newest segment that has rows is read, unless another one is said; without a row, the newest config
 /// line has its say.
 pub(super) fn read(text: &str, form: LedgerForm, said: &ReadOptions<'_>) -> Ledger {
+    let whole = text;
     let (text, before) = inner_array(text).unwrap_or((text, 0));
     let form = if before > 0 { LedgerForm::JsonArray } else { form };
     let mut items = if form == LedgerForm::JsonArray { elements(text) } else { lines(text) };
@@ -36,12 +41,16 @@ pub(super) fn read(text: &str, form: LedgerForm, said: &ReadOptions<'_>) -> Ledg
     let empty = reader.without_rows();
     let JsonReader { mut segments, rows, chosen, is_numbered, .. } = reader;
     let segment = chosen.or(empty).and_then(|place| segments.get(place)).cloned().unwrap_or_default();
+    let around = if before > 0 { fields_of(whole, 0) } else { None };
     let header = JsonHeader::of(&rows);
     let sample = SampleRows { rows: rows.iter().take(SAMPLE).filter_map(|item| header.cells(item)).collect() };
     let mut assumed = Vec::new();
     let config = segment.metric.as_deref();
     let mut shape = Shape::of_fields(form, said.metric.or(config), config, header.names.clone(), &sample, &mut assumed);
-    shape.direction = segment.direction.or(shape.direction);
+    let (names, cells): (Vec<_>, Vec<_>) =
+        around.into_iter().flatten().map(|(name, cell)| (name, Cow::Owned(cell))).unzip();
+    let around = SampleRows { rows: vec![cells] }.stated_direction(&names);
+    shape.direction = segment.direction.or(shape.direction).or(around);
     let elsewhere = segments.iter().map(|segment| segment.rows).sum::<usize>() - rows.len();
     let elsewhere = u32::try_from(elsewhere).unwrap_or(u32::MAX);
     // Rows in front of all config lines are a segment without a name.
@@ -90,7 +99,7 @@ fn lines(text: &str) -> Vec<Item<'_>> {
     let mut items = Vec::new();
     while let Some(line) = lines.next() {
         if !line.trim().is_empty() && !is_comment(line) {
-            items.push((lines.number, without_constants(line)));
+            items.push((lines.number, without_constants(line.trim_end().trim_end_matches(','))));
         }
     }
     items
@@ -230,7 +239,7 @@ struct JsonHeader {
 impl JsonHeader {
     fn of(rows: &[&Item<'_>]) -> Self {
         let mut header = JsonHeader { names: Vec::new(), places: HashMap::new() };
-        let fields = rows.iter().take(SAMPLE).filter_map(|item| fields(&item.1));
+        let fields = rows.iter().take(SAMPLE).filter_map(|item| fields_of(&item.1, 0));
         for (name, _) in fields.flatten() {
             if !header.places.contains_key(&name) {
                 header.places.insert(name.clone(), header.names.len());
@@ -243,7 +252,7 @@ impl JsonHeader {
     /// The cells of a row; absent if it is not an object.
     fn cells(&self, item: &Item<'_>) -> Option<Cells<'static>> {
         let mut cells = vec![Cow::Borrowed(""); self.names.len()];
-        for (name, cell) in fields(&item.1)? {
+        for (name, cell) in fields_of(&item.1, 0)? {
             if let Some(&place) = self.places.get(&name) {
                 cells[place] = Cow::Owned(cell);
             }
@@ -253,13 +262,20 @@ impl JsonHeader {
 }
 
 /// The fields of an object with their cells; those of nested objects only where it has none of that name itself.
-fn fields(text: &str) -> Option<Vec<(String, String)>> {
+fn fields_of(text: &str, depth: usize) -> Option<Vec<(String, String)>> {
     let object = serde_json::from_str::<Object<'_>>(text).ok()?;
     let mut nested = Vec::new();
     let mut fields = Vec::with_capacity(object.0.len());
     for (name, value) in &object.0 {
-        let inner = NESTED.contains(&name.as_ref()).then(|| serde_json::from_str::<Object<'_>>(value.get()).ok());
-        match inner.flatten() {
+        let is_of_validation = VALIDATION.contains(&name.as_ref());
+        let has_fields = depth < DEEPEST && (is_of_validation || NESTED.contains(&name.as_ref()));
+        match has_fields.then(|| serde_json::from_str::<Object<'_>>(value.get()).ok()).flatten() {
+            // Its loss is another one than that beside it.
+            Some(inner) if is_of_validation => {
+                fields.extend(
+                    inner.0.iter().map(|(part, value)| (format!("{name}/{part}"), self::text(value).into_owned())),
+                );
+            }
             // A record of an experiment has its metric with its name.
             Some(metric) if name == "metric" => {
                 let part = |key: &str| metric.get(key).map(|value| self::text(value).into_owned());
@@ -267,9 +283,7 @@ fn fields(text: &str) -> Option<Vec<(String, String)>> {
                 nested.extend(part("name").map(|name| ("metric_name".to_owned(), name)));
                 nested.extend(part("direction").map(|direction| ("metric_direction".to_owned(), direction)));
             }
-            Some(inner) => {
-                nested.extend(inner.0.iter().map(|(name, value)| (name.to_string(), self::text(value).into_owned())));
-            }
+            Some(_) => nested.extend(fields_of(value.get(), depth + 1).unwrap_or_default()),
             None => fields.push((name.to_string(), self::text(value).into_owned())),
         }
     }

@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use super::{
     Ledger, LedgerForm, OtherWords, ReadOptions, Row, RowStatus, Segment, Shape, TableLine, TableLines, VerdictColumn,
-    WORD_SHOWN, assume_direction, classify, decode, failure, jsonl, memory, quantity, says_wrong, value,
+    WORD_SHOWN, assume_direction, classify, decode, failure, is_comment, jsonl, memory, quantity, says_wrong, value,
 };
 use crate::domain::ErrorKind::{CannotStart, Usage};
 use crate::domain::{Area, Direction, Finding, UserError, bytes_text, count_of, cut, refuse, shell_word};
@@ -26,7 +26,8 @@ pub fn read(bytes: impl Into<Vec<u8>>, said: &ReadOptions<'_>) -> Ledger {
         return jsonl::read(&text, form, said);
     }
     let mut assumed = Vec::new();
-    let shape = Shape::find(&text, form, said.metric, &mut assumed);
+    let mut shape = Shape::find(&text, form, said.metric, &mut assumed);
+    shape.direction = shape.direction.or_else(|| direction_in_prose(&text, form));
     let is_empty = shape.width == 0;
     let mut found = ledger(shape, said.direction, assumed, |reader| rows(&text, reader));
     if is_empty {
@@ -34,6 +35,18 @@ pub fn read(bytes: impl Into<Vec<u8>>, said: &ReadOptions<'_>) -> Ledger {
         found.assumed.truncate(1);
     }
     found
+}
+
+/// The direction that comments, or lines outside a Markdown table, state, where they state one alone.
+fn direction_in_prose(text: &str, form: LedgerForm) -> Option<Direction> {
+    let is_prose = |line: &&str| is_comment(line) || (form == LedgerForm::Markdown && !line.contains('|'));
+    let prose = || text.lines().filter(is_prose).map(str::to_lowercase);
+    let says = |direction: Direction| prose().any(|line| line.contains(&format!("{direction} is better")));
+    match (says(Direction::Higher), says(Direction::Lower)) {
+        (true, false) => Some(Direction::Higher),
+        (false, true) => Some(Direction::Lower),
+        _ => None,
+    }
 }
 
 /// Makes a ledger of the rows that `read` reads, whatever its form.

@@ -638,3 +638,80 @@ fn a_number_of_parameters_is_not_the_metric_beside_a_loss() {
     let found = ledger("commit\tparams\tval_loss\tstatus\na1b2c3d\t124M\t1.5\tkeep\n");
     assert_eq!(found.metric.as_deref(), Some("val_loss"));
 }
+
+/// Its metric and the value of the best row.
+fn best(text: &str) -> (Option<String>, Option<f64>) {
+    let found = ledger(text);
+    let best = Report::of_ledger(found.clone()).best().and_then(|best| best.value.as_ref().map(|value| value.value));
+    (found.metric, best)
+}
+
+#[test]
+fn tables_are_read_as_people_and_programs_write_them() {
+    for text in [
+        "run;loss;status;note\n1;1,25;keep;a\n2;1,10;keep;b\n3;0,9;discard;c\n",
+        "sep=;\nrun;loss;status\n1;1.25;keep\n2;1.10;keep\n",
+        "+-----+------+--------+\n| run | loss | status |\n+-----+------+--------+\n| 1 | 1.2 | keep |\n| 2 | 1.1 | keep |\n+---+---+---+\n",
+        "┌─────┬──────┐\n│ run │ loss │\n├─────┼──────┤\n│ a   │ 1.2  │\n│ b   │ 1.1  │\n└─────┴──────┘\n",
+        "run|loss|status\na|1.2|keep\nb|1.1|keep\n",
+        "| key | value |\n|---|---|\n| lr | 0.1 |\n\n| commit | loss | status |\n|---|---|---|\n| a | 1.2 | keep |\n| b | 1.1 | keep |\n",
+        "{\n \"loss\": 1.2\n}\n{\n \"loss\": 1.1\n}\n",
+        "{\"loss\": 1.2},\n{\"loss\": 1.1},\n",
+    ] {
+        assert_eq!(best(text), (Some("loss".into()), Some(1.1)), "{text}");
+    }
+    assert_eq!(best("run;ms\na;1.250,5\nb;1.100,2\n").1, Some(1100.2));
+    assert_eq!(best("run,time\na,1m 30s\nb,75s\n"), (Some("time".into()), Some(75.0)));
+    let linked = ledger("| commit | loss |\n|---|---|\n| [a000001](https://x.y/z) | 1.0 |\n");
+    assert_eq!(linked.rows[0].commit.as_deref(), Some("a000001"));
+}
+
+#[test]
+fn a_number_that_others_tell_is_no_metric_beside_them() {
+    for (text, metric) in [
+        ("commit,delta,loss,status\na,0,1.0,keep\nb,-0.1,0.9,keep\n", "loss"),
+        ("run,best_loss,loss\na,1.0,1.0\nb,0.9,0.9\n", "loss"),
+        ("run,loss_std,loss_mean\na,0.01,1.0\nb,0.02,0.9\n", "loss_mean"),
+        ("run,improvement_pct,latency_ms\na,0,100\nb,10,90\n", "latency_ms"),
+        ("run,kl,reward_mean\na,0.1,1.5\nb,0.2,2.0\n", "reward_mean"),
+        ("run,best_fitness,mean_fitness\na,1.5,1.0\nb,2.0,1.2\n", "best_fitness"),
+    ] {
+        assert_eq!(best(text).0.as_deref(), Some(metric), "{text}");
+    }
+    let nested = "{\"loss\":0.2,\"eval\":{\"loss\":1.0}}\n{\"loss\":0.1,\"eval\":{\"loss\":0.9}}\n";
+    assert_eq!(best(nested), (Some("eval/loss".into()), Some(0.9)));
+    let deeper = "{\"metrics\":{\"val\":{\"acc\":0.5}}}\n{\"metrics\":{\"val\":{\"acc\":0.6}}}\n";
+    assert_eq!(best(deeper), (Some("val/acc".into()), Some(0.6)));
+}
+
+#[test]
+fn verdicts_have_many_names_and_words() {
+    for (text, value) in [
+        ("run,loss,result\na,1.0,improved\nb,0.8,no_improvement\nc,0.9,improved\n", 0.9),
+        ("run,loss,selected\na,1.0,yes\nb,0.8,no\nc,0.9,yes\n", 0.9),
+        ("run,loss,status\na,1.0,committed\nb,0.8,reverted\nc,0.9,committed\n", 0.9),
+        ("run,loss,status\na,1.0,new_best\nb,0.8,bad\nc,0.9,new_best\n", 0.9),
+        ("run,loss,failed\na,1.0,false\nb,0.1,true\nc,0.9,false\n", 0.9),
+        ("run,loss,validity\na,1.0,valid\nb,0.1,invalid\nc,0.9,valid\n", 0.9),
+        (
+            "{\"loss\":0.8,\"decision\":{\"verdict\":\"discard\"}}\n{\"loss\":0.9,\"decision\":{\"verdict\":\"keep\"}}\n",
+            0.9,
+        ),
+    ] {
+        assert_eq!(best(text).1, Some(value), "{text}");
+    }
+}
+
+#[test]
+fn a_direction_is_stated_beside_the_rows_too() {
+    for (text, direction) in [
+        ("run,gizmo ↑\na,1.5\nb,2.5\n", Direction::Higher),
+        ("run,score,optimize\na,1.5,minimize\nb,2.5,minimize\n", Direction::Lower),
+        ("# gizmo, higher is better\nrun,gizmo\na,1.5\nb,2.5\n", Direction::Higher),
+        ("{\"direction\":\"maximize\",\"runs\":[{\"gizmo\":1.5},{\"gizmo\":2.5}]}", Direction::Higher),
+        ("{\"higher_is_better\":true,\"runs\":[{\"gizmo\":1.5},{\"gizmo\":2.5}]}", Direction::Higher),
+        ("# higher is better, or lower is better\nrun,gizmo\na,1.5\nb,2.5\n", Direction::Lower),
+    ] {
+        assert_eq!(ledger(text).direction, direction, "{text}");
+    }
+}

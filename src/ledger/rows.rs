@@ -308,12 +308,43 @@ const WORDS: &[(RowStatus, &[&str], &[&str])] = &[
     (
         RowStatus::Keep,
         &["keep", "kept", "improved"],
-        &["accept", "accepted", "adopt", "adopted", "better", "improve", "improvement", "merged", "promoted", "win"],
+        &[
+            "accept",
+            "accepted",
+            "adopt",
+            "adopted",
+            "applied",
+            "approved",
+            "best",
+            "better",
+            "committed",
+            "good",
+            "improve",
+            "improvement",
+            "merged",
+            "new_best",
+            "promoted",
+            "retained",
+            "selected",
+            "win",
+        ],
     ),
     (
         RowStatus::Discard,
         &["discard", "discarded", "reject", "rejected", "revert", "reverted"],
-        &["abandoned", "drop", "dropped", "regressed", "regression", "rollback", "rolled", "undone", "worse"],
+        &[
+            "abandoned",
+            "bad",
+            "declined",
+            "drop",
+            "dropped",
+            "regressed",
+            "regression",
+            "rollback",
+            "rolled",
+            "undone",
+            "worse",
+        ],
     ),
     (RowStatus::Crash, FAILED, &["diverged", "error", "exception", "killed"]),
     (RowStatus::Baseline, &["baseline"], &[]),
@@ -360,6 +391,8 @@ pub(super) enum VerdictColumn {
     Flag,
     /// Right and wrong, which decides nothing: `correct`.
     Check,
+    /// Yes for a run that failed: `crashed`.
+    Failure,
 }
 
 const YES: &[&str] = &["1", "true", "yes", "y", "✅", "✓", "✔", "☑"];
@@ -390,6 +423,9 @@ pub(super) fn classify(cell: &str, verdict: VerdictColumn) -> RowStatus {
     let is_mark = !cell.contains(char::is_alphanumeric);
     match yes_or_no(cell) {
         Some(true) if verdict == VerdictColumn::Check => return RowStatus::Finished,
+        Some(failed) if verdict == VerdictColumn::Failure => {
+            return if failed { RowStatus::Crash } else { RowStatus::Finished };
+        }
         Some(is_kept) if verdict == VerdictColumn::Flag || (is_mark && verdict != VerdictColumn::Check) => {
             return if is_kept { RowStatus::Keep } else { RowStatus::Discard };
         }
@@ -401,7 +437,8 @@ pub(super) fn classify(cell: &str, verdict: VerdictColumn) -> RowStatus {
     let first = |cell: &str| {
         let word = cell.trim_start_matches(|c: char| !c.is_alphanumeric());
         let word = &word[..word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len())];
-        let known = |usual, wide| is(word, usual) || (verdict == VerdictColumn::WideWord && is(word, wide));
+        let known =
+            |usual, wide| is(word, usual) || (verdict == VerdictColumn::WideWord && (is(word, wide) || is(cell, wide)));
         WORDS.iter().find(|(_, usual, wide)| known(usual, wide)).map(|(status, ..)| *status)
     };
     match first(cell) {

@@ -5,8 +5,9 @@ use csv::StringRecord;
 use strum::VariantArray;
 
 use super::columns::{
-    CHECKS, ColumnPositions, DIRECTION, DIRECTION_FLAGS, NAME, STATUS, SWEPT, VALUE, is_nothing, is_scaled, is_weak,
-    is_without_unit, memory, memory_unit, metric_assumed, named, number, quantity, verdict,
+    CHECKS, ColumnPositions, DIRECTION, DIRECTION_FLAGS, METRIC, NAME, PERHAPS_STATUS, STATUS, SWEPT, VALUE,
+    is_nothing, is_scaled, is_weak, is_without_unit, memory, memory_unit, metric_assumed, named, number, quantity,
+    verdict,
 };
 use super::{Cells, LedgerForm, RowStatus, TableLine, TableLines, VerdictColumn, classify, table, yes_or_no};
 use crate::domain::{
@@ -128,7 +129,10 @@ impl Shape {
         columns.status = sample.verdict_column(&header);
         let checks: Vec<usize> = named(&header, &CHECKS);
         let may_be = |column: usize| sample.may_be_metric(column, &header, &checks);
-        let likely = columns.likely_metric(&header, may_be);
+        // A time by the clock has no unit.
+        let is_timed = |cell: &str| cell.contains(char::is_alphabetic) && is_number(cell);
+        let timed = || named(&header, &["time", "duration"]).into_iter().find(|&it| sample.mostly(&is_timed, it));
+        let likely = columns.likely_metric(&header, may_be).or_else(|| Some((timed()?, true)));
         let is_second = |(column, _)| column == 1;
         let plain = !is_json
             && columns.commit == Some(0)
@@ -291,6 +295,7 @@ impl SampleRows<'_> {
     /// The column of the verdicts: the first with words such as keep and discard, else the first that is named so, else one that
     /// says of each row whether it failed.
     fn verdict_column(&self, header: &[String]) -> Option<usize> {
+        let perhaps = named(header, PERHAPS_STATUS);
         let named = named(header, &STATUS);
         let is_of = |cell: &str, verdict| matches!(classify(cell, verdict), RowStatus::Keep | RowStatus::Discard);
         let says = |column: &usize| {
@@ -314,8 +319,12 @@ impl SampleRows<'_> {
                 && self.cells(*column).all(|cell| status(cell) != RowStatus::Other)
         };
         let first = |says: &dyn Fn(&usize) -> bool| (0..header.len()).find(says);
-        let found = named.iter().copied().find(says).or_else(|| first(&says_only)).or(named.first().copied());
-        found.or_else(|| first(&says_failed))
+        let found = named.iter().copied().find(says).or_else(|| first(&says_only));
+        let found = found.or_else(|| perhaps.into_iter().find(says));
+        let is_flag = |column: &usize| verdict(&header[*column]) == VerdictColumn::Failure;
+        let says_yes_or_no = |column: &usize| self.cells(*column).all(|cell| yes_or_no(cell).is_some());
+        let flag = || first(&|column| is_flag(column) && !self.is_numeric(*column) && says_yes_or_no(column));
+        found.or(named.first().copied()).or_else(flag).or_else(|| first(&says_failed))
     }
 
     /// Returns whether the numbers of a column can be a metric's: it does not count, check, or vary with a setting that is tried.
@@ -323,13 +332,13 @@ impl SampleRows<'_> {
         let name = plain_name(&header[column]);
         let is_swept = || named(header, SWEPT).iter().any(|&it| self.cells(it).any(|cell| plain_name(cell) == name));
         let is_other = checks.contains(&column) && self.cells(column).all(|cell| matches!(cell, "0" | "1"))
-            || Direction::of_name(&header[column]).is_none() && self.is_counter(column)
+            || Direction::of_name(&header[column]).is_none() && !METRIC.contains(&&*name) && self.is_counter(column)
             || is_swept();
         self.is_numeric(column) && !is_other
     }
 
     /// The direction that a column states, where all its rows state the same.
-    fn stated_direction(&self, header: &[String]) -> Option<Direction> {
+    pub(super) fn stated_direction(&self, header: &[String]) -> Option<Direction> {
         let flagged = DIRECTION_FLAGS.into_iter().flat_map(|(name, direction)| {
             let flags = named(header, &[name]).into_iter().flat_map(|column| self.cells(column)).filter_map(yes_or_no);
             flags.map(move |flag| if flag { direction } else { direction.other() })

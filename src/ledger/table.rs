@@ -50,9 +50,12 @@ impl LedgerForm {
             return LedgerForm::JsonArray;
         }
         if start.starts_with('{') {
-            return LedgerForm::JsonLines;
+            // Objects over several lines each.
+            return if first.trim() == "{" { LedgerForm::JsonArray } else { LedgerForm::JsonLines };
         }
-        if start.starts_with('|') || TextLines::new(text).take(200).any(is_rule) {
+        let has_bars =
+            start.starts_with(BARS) || (first.matches(BARS).count() > 1 && !first.contains(['\t', ',', ';']));
+        if has_bars || TextLines::new(text).take(200).any(is_rule) {
             return LedgerForm::Markdown;
         }
         if !first.contains('\t') && is_table(first) {
@@ -77,15 +80,32 @@ impl LedgerForm {
     }
 }
 
-/// Returns whether a line only draws the rule of a Markdown table.
+/// Signs between the cells of a Markdown table, and of one that a program draws.
+const BARS: [char; 3] = ['|', '│', '┃'];
+
+/// Returns whether a line only draws the rule of a Markdown table, or the frame of one that a program draws.
 fn is_rule(line: &str) -> bool {
-    line.contains('|')
-        && line.contains('-')
-        && line.bytes().all(|byte| matches!(byte, b'|' | b'-' | b':' | b' ' | b'\t'))
+    let is_frame = |c: char| ('─'..='╿').contains(&c);
+    line.contains(['|', '+', '┬', '┼', '┴', '┳', '╇', '┻'])
+        && line.contains(['-', '=', '─', '━'])
+        && line.chars().all(|c| matches!(c, '|' | '-' | '=' | '+' | ':' | ' ' | '\t') || is_frame(c))
+}
+
+/// The place of the rule below a header: of that with the most usual columns, else of the first.
+fn header_rule(text: &str) -> Option<usize> {
+    let lines: Vec<&str> = TextLines::new(text).collect();
+    let usual = |rule: &usize| {
+        let mut cells = Cells::new();
+        split_bars(rule.checked_sub(1).map_or("", |header| lines[header]), &mut cells);
+        let ColumnPositions { commit, status, description, .. } = ColumnPositions::by_name(&cells, None);
+        [commit, status, description].iter().flatten().count()
+    };
+    (0..lines.len()).filter(|&at| is_rule(lines[at])).rev().max_by_key(usual)
 }
 
 pub(super) fn is_comment(line: &str) -> bool {
-    line.trim_start().starts_with('#')
+    // Excel's line with the sign between cells.
+    line.trim_start().starts_with('#') || (line.starts_with("sep=") && line.len() <= 6)
 }
 
 /// A line of cells that is neither blank nor a comment.
@@ -117,7 +137,7 @@ impl<'a> TableLines<'a> {
     pub(super) fn new(text: &'a str, form: LedgerForm) -> Self {
         let (mut lines, mut prose) = (TextLines::new(text), 0);
         // The header of a Markdown table is in front of its first rule, whatever bars prose has.
-        let rule = TextLines::new(text).position(is_rule).filter(|_| form == LedgerForm::Markdown).unwrap_or_default();
+        let rule = (form == LedgerForm::Markdown).then(|| header_rule(text)).flatten().unwrap_or_default();
         for line in (1..rule).map_while(|_| lines.next()) {
             prose += u32::from(!line.trim().is_empty() && !is_comment(line));
         }
@@ -128,7 +148,7 @@ impl<'a> TableLines<'a> {
     pub(super) fn read(&mut self, line: &mut TableLine<'a>) -> bool {
         while let Some((number, text)) = self.next_line() {
             // `# | time` is a header without a first bar.
-            if is_comment(text) && !(self.form == LedgerForm::Markdown && text.contains('|')) {
+            if is_comment(text) && !(self.form == LedgerForm::Markdown && text.contains(BARS)) {
                 self.comment = Some((number, text));
                 continue;
             }
@@ -140,7 +160,7 @@ impl<'a> TableLines<'a> {
             if draws || text.trim().is_empty() {
                 continue;
             }
-            if self.form == LedgerForm::Markdown && !text.contains('|') {
+            if self.form == LedgerForm::Markdown && !text.contains(BARS) {
                 self.prose += 1;
                 continue;
             }
@@ -150,6 +170,9 @@ impl<'a> TableLines<'a> {
                 LedgerForm::Tabs => self.repair_torn(text, &mut line.cells),
                 LedgerForm::Commas | LedgerForm::Semicolons => self.repair_open(text, &mut line.cells),
                 _ => {}
+            }
+            if self.form == LedgerForm::Semicolons {
+                line.cells.iter_mut().for_each(with_point);
             }
             if line.cells.iter().any(|cell| !cell.trim().is_empty()) {
                 return true;
@@ -262,6 +285,16 @@ impl<'a> TableLines<'a> {
     }
 }
 
+/// Gives a number with a decimal comma a point: with semicolons between them, cells have such numbers.
+fn with_point(cell: &mut Cow<'_, str>) {
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = cell.trim().split_once(',');
+    let is_whole = |whole: &str| is_digits(&whole.trim_start_matches(['-', '+']).replace('.', ""));
+    if parts.is_some_and(|(whole, part)| is_whole(whole) && is_digits(part)) {
+        *cell = Cow::Owned(cell.replace('.', "").replace(',', "."));
+    }
+}
+
 fn is_balanced(text: &str) -> bool {
     text.matches('"').count().is_multiple_of(2)
 }
@@ -269,24 +302,26 @@ fn is_balanced(text: &str) -> bool {
 /// Splits a line of a Markdown table; `\|` is a bar, and emphasis around a cell goes.
 fn split_bars(text: &str, cells: &mut Cells<'_>) {
     let text = text.trim();
-    let text = text.strip_prefix('|').unwrap_or(text);
+    let text = text.strip_prefix(BARS).unwrap_or(text);
     let mut cell = String::new();
     let mut push = |cell: &mut String| {
         let shown = cell.trim();
         let bare = ["**", "`", "*"].iter().find_map(|mark| shown.strip_prefix(mark)?.strip_suffix(mark));
-        cells.push(Cow::Owned(bare.unwrap_or(shown).to_owned()));
+        let shown = bare.unwrap_or(shown);
+        let link = || shown.strip_prefix('[')?.strip_suffix(')')?.split_once("](");
+        cells.push(Cow::Owned(link().map_or(shown, |(text, _)| text).to_owned()));
         cell.clear();
     };
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
             '\\' if chars.peek() == Some(&'|') => cell.extend(chars.next()),
-            '|' => push(&mut cell),
+            c if BARS.contains(&c) => push(&mut cell),
             c => cell.push(c),
         }
     }
     // A bar at the end of the line does not start another cell.
-    if !cell.trim().is_empty() || !text.ends_with('|') {
+    if !cell.trim().is_empty() || !text.ends_with(BARS) {
         push(&mut cell);
     }
 }
