@@ -48,20 +48,19 @@ pub fn failure_text(contract: &Contract, record: &Record) -> Option<String> {
     if let Some(words) = class.advice_in_research().filter(|_| is_research(contract)) {
         return Some(words.to_owned());
     }
-    let texts = class.texts();
-    if is_driven && !texts.advice_at_last.is_empty() {
-        return Some(texts.advice_at_last.to_owned());
+    if let Some(words) = class.advice_at_last().filter(|_| is_driven) {
+        return Some(words.to_owned());
     }
     let often = match next_rework(record.failure.as_ref(), &record.change.versions) {
         Some(ReworkCall { time, limit, .. }) if time == limit => "once more".to_owned(),
         Some(ReworkCall { time, limit, .. }) => format!("at most {} times", limit - time + 1),
-        None if texts.advice.contains("{often}") => {
+        None if class.advice().contains("{often}") => {
             return Some("It failed a guard after all the reworks allowed for it: drop this idea.".into());
         }
         None => String::new(),
     };
     let values = [("{fixes}", FIXES.to_string()), ("{often}", often), ("{largest}", bytes_text(LARGEST_ADDED))];
-    Some(values.iter().fold(texts.advice.to_owned(), |text, (name, value)| text.replace(name, value)))
+    Some(values.iter().fold(class.advice().to_owned(), |text, (name, value)| text.replace(name, value)))
 }
 
 /// The section about the last experiment, if it failed. It shows `bytes` of `log`, the end of its log.

@@ -112,7 +112,7 @@ pub fn relative_gain(direction: Direction, a: f64, b: f64) -> Option<f64> {
 pub fn describe_failure(failure: &Failure, metric: &str, ended: &str, run: Option<&Run>) -> String {
     let reason = match run.and_then(|run| run.silent) {
         Some(seconds) => format!("silent for {} ({ended})", span_text(seconds)),
-        None => failure.class.texts().reason.replace("{metric}", metric).replace("{ended}", ended),
+        None => failure.class.reason().replace("{metric}", metric).replace("{ended}", ended),
     };
     match &failure.detail {
         Some(detail) if failure.class == FailureClass::NoMetric => format!("{detail} ({ended})"),
