@@ -9,7 +9,7 @@ use rustix::fs::statvfs;
 use rustix::system::uname;
 use sha2::{Digest, Sha256};
 
-use super::gpu;
+use super::{Node, gpu};
 use crate::domain::{Environment, LOCK_FILES, LargeLog, Space};
 use crate::fs::read_at_most;
 use crate::rules::is_full_of_log;
@@ -19,15 +19,8 @@ const LARGEST_LOCK_FILE: u64 = 64 << 20;
 
 /// Describes this machine, and the lock files in `root`. Omits tools and anything it cannot detect.
 pub fn environment(root: &Path) -> Environment {
-    let gpus = gpu::models();
-    Environment {
-        host: host_name(),
-        gpus: gpus.as_ref().map_or(0, |gpus| gpus.count),
-        driver: gpus.as_ref().and_then(|gpus| gpus.driver.clone()),
-        gpu: gpus.map(|gpus| gpus.models),
-        lockfile: lock_file_hash(root),
-        ..Environment::default()
-    }
+    let Node { gpu, gpus, driver } = gpu::models();
+    Environment { host: host_name(), gpu, gpus, driver, lockfile: lock_file_hash(root), ..Environment::default() }
 }
 
 /// The SHA-256 of the lock files in `root`, one after the other in the order of their names, as in

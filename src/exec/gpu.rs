@@ -8,7 +8,6 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -23,9 +22,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::domain::{ErrorKind, Gpu, GpuLoad, GpuOther, GpuUse, Tag, UserError, bytes_text, few, refuse, shell_word};
+use crate::domain::{ErrorKind, Gpu, GpuLoad, GpuUse, Tag, UserError, bytes_text, few, refuse, shell_word};
 use crate::exec::tree::shims_above;
-use crate::exec::{Executor, JobFiles, process_name};
+use crate::exec::{Executor, JobFiles, MemoryUse, Node, process_name};
 use crate::fs::{FileError, GLANCE, failed, is_disk_full, lock_within, share_within};
 use crate::rules::{Company, GpuLife, GpuLook};
 use crate::state::SessionFolder;
@@ -90,21 +89,14 @@ fn usable(index: u32, device: &Device<'static>) -> Vec<Gpu> {
     instances.iter().filter_map(instance).collect()
 }
 
-/// The GPU part of a record's environment.
-pub(in crate::exec) struct Models {
-    /// The model names, as [`model_list`] gives them.
-    pub(in crate::exec) models: String,
-    pub(in crate::exec) count: u32,
-    /// The driver's version.
-    pub(in crate::exec) driver: Option<String>,
-}
-
-/// The NVIDIA GPUs of this machine; `None` without any.
-pub(in crate::exec) fn models() -> Option<Models> {
-    let library = library()?;
+/// The GPUs of this machine; none where there is no driver of NVIDIA's.
+pub(in crate::exec) fn models() -> Node {
+    let Some(library) = library() else { return Node::default() };
     let names: Vec<String> = devices(library).map(|(_, device)| device.name().unwrap_or_default()).collect();
-    let count = u32::try_from(names.len()).ok().filter(|count| *count > 0)?;
-    Some(Models { models: model_list(&names), count, driver: library.sys_driver_version().ok() })
+    match u32::try_from(names.len()) {
+        Ok(0) | Err(_) => Node::default(),
+        Ok(gpus) => Node { gpu: Some(model_list(&names)), gpus, driver: library.sys_driver_version().ok() },
+    }
 }
 
 /// `2 x NVIDIA H100, NVIDIA T4`: each model once, with its number when there are several.
@@ -171,10 +163,19 @@ const OF_DRIVER: &str = "nvidia-cuda-mps";
 #[derive(Debug)]
 pub(in crate::exec) struct GpuWatch {
     trees: SyncSender<Vec<u32>>,
-    peak: Arc<AtomicU64>,
-    others: Arc<AtomicU64>,
-    life: Arc<Mutex<Option<GpuLife>>>,
-    company: Arc<Mutex<Company>>,
+    seen: Arc<Mutex<SeenOnGpus>>,
+}
+
+/// What the samples of a process tree gave.
+#[derive(Debug, Default)]
+struct SeenOnGpus {
+    /// The largest one, in bytes.
+    peak: u64,
+    /// The most that other processes used of the same GPUs, in bytes.
+    others: u64,
+    /// The activity of these GPUs since it was asked for.
+    life: Option<GpuLife>,
+    company: Company,
 }
 
 impl GpuWatch {
@@ -182,26 +183,21 @@ impl GpuWatch {
     /// below `shares` may be on a GPU of the tree.
     pub(in crate::exec) fn start(listens: bool, shares: Option<PathBuf>) -> GpuWatch {
         let (trees, requests) = sync_channel::<Vec<u32>>(1);
-        let (peak, others) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let life = Arc::new(Mutex::new(None));
-        let company = Arc::new(Mutex::new(Company::default()));
-        let watched = (Arc::clone(&peak), Arc::clone(&others), Arc::clone(&life), Arc::clone(&company));
+        let seen = Arc::<Mutex<SeenOnGpus>>::default();
+        let noted = Arc::clone(&seen);
         thread::spawn(move || {
             let Some(library) = library() else { return };
             for pids in requests {
                 let devices = looks(library);
                 let used = used_by(&devices, &pids);
-                watched.0.fetch_max(used.tree, Ordering::Relaxed);
-                watched.1.fetch_max(used.others, Ordering::Relaxed);
-                if let Ok(mut company) = watched.3.lock() {
-                    company.look(&devices, &pids, |pid| stranger(pid, shares.as_deref()));
-                }
-                if let Some(mut life) = watched.2.lock().ok().filter(|_| listens) {
-                    *life = Some(life_on(devices.iter().zip(loads(library)), &pids));
-                }
+                let life = listens.then(|| life_on(devices.iter().zip(loads(library)), &pids));
+                let Ok(mut noted) = noted.lock() else { return };
+                (noted.peak, noted.others) = (noted.peak.max(used.tree), noted.others.max(used.others));
+                noted.life = life.or(noted.life.take());
+                noted.company.look(&devices, &pids, |pid| stranger(pid, shares.as_deref()));
             }
         });
-        GpuWatch { trees, peak, others, life, company }
+        GpuWatch { trees, seen }
     }
 
     /// Asks for a sample of these processes, unless the last one is not done or there is no GPU.
@@ -209,24 +205,17 @@ impl GpuWatch {
         let _ = self.trees.try_send(pids);
     }
 
-    /// The largest sample, in bytes; `None` when no process used a GPU.
-    pub(in crate::exec) fn peak(&self) -> Option<u64> {
-        Some(self.peak.load(Ordering::Relaxed)).filter(|peak| *peak > 0)
-    }
-
-    /// The most that other processes used of the same GPUs, in bytes; `None` when there were none.
-    pub(in crate::exec) fn others(&self) -> Option<u64> {
-        Some(self.others.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
-    }
-
-    /// The processes that were beside it on its GPUs without a right to them.
-    pub(in crate::exec) fn company(&self) -> Vec<GpuOther> {
-        self.company.lock().map(|company| company.others().to_vec()).unwrap_or_default()
+    /// Notes the largest samples, and the processes that were on these GPUs without a right to them.
+    pub(in crate::exec) fn note(&self, memory: &mut MemoryUse) {
+        let Ok(seen) = self.seen.lock() else { return };
+        memory.gpu_peak_bytes = Some(seen.peak).filter(|peak| *peak > 0);
+        memory.gpu_other_bytes = Some(seen.others).filter(|bytes| *bytes > 0);
+        memory.gpu_others = seen.company.others().to_vec();
     }
 
     /// The activity of the GPUs of the processes, if it was sampled since the last call.
     pub(in crate::exec) fn life(&self) -> Option<GpuLife> {
-        self.life.lock().ok()?.take()
+        self.seen.lock().ok()?.life.take()
     }
 }
 

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{ExecError, SHIM_ARGUMENT, Ticket, Uses, boot_id, gpu, host_name, is_held};
-use crate::domain::{FORMAT_VERSION, GpuOther, Space, WallKind, is_none};
+use crate::domain::{FORMAT_VERSION, GpuOther, Space, WallKind, is_default};
 use crate::fs::{
     FileStamp, free_name, if_exists, is_irregular, make_folder, move_away, move_irregular_away, move_no_folder_away,
     open_regular, read_at_most, retry_if_removed,
@@ -103,7 +103,7 @@ pub struct Started {
     #[serde(default, with = "crate::domain::millis::option")]
     pub deadline: Option<Timestamp>,
     /// Number of times that the engine requeued the job.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub restarts: u32,
 }
 
@@ -151,7 +151,7 @@ pub struct Exit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// Number of times that the engine requeued the job.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub restarts: u32,
     /// The seconds that the job waited in the queue of its engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -221,18 +221,6 @@ pub struct Node {
     pub driver: Option<String>,
 }
 
-impl Node {
-    /// The node of this process.
-    pub(super) fn here() -> Node {
-        let models = gpu::models();
-        Node {
-            gpus: models.as_ref().map_or(0, |models| models.count),
-            driver: models.as_ref().and_then(|models| models.driver.clone()),
-            gpu: models.map(|models| models.models),
-        }
-    }
-}
-
 /// The stamp of a watched file; `None` if it was missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedFile(pub Option<FileStamp>);
@@ -267,7 +255,7 @@ impl Exit {
             host: host_name(),
             token: job.ticket.as_ref().map(|ticket| ticket.token.clone()),
             restarts: restarts(),
-            node: job.ticket.is_some().then(Node::here),
+            node: job.ticket.is_some().then(gpu::models),
             visible_gpus: GPU_MASKS.iter().find_map(|name| given(name).or_else(|| env::var(name).ok())),
             sandbox: Some(if job.wall.is_some() { WallKind::Bwrap } else { WallKind::None }),
             started,

@@ -397,12 +397,11 @@ impl Sampler {
     /// Notes the largest memory use in `exit`. The resident set is at least what the kernel counted for the largest single
     /// process; it is valid when all children are reaped.
     pub(super) fn note_peaks(&self, exit: &mut Exit) {
-        exit.memory = MemoryUse {
-            peak_rss_bytes: self.peak_rss.max(peak_rss_of_reaped()),
-            gpu_peak_bytes: self.gpu.as_ref().and_then(GpuWatch::peak),
-            gpu_other_bytes: self.gpu.as_ref().and_then(GpuWatch::others),
-            gpu_others: self.gpu.as_ref().map(GpuWatch::company).unwrap_or_default(),
-        };
+        let peak_rss_bytes = self.peak_rss.max(peak_rss_of_reaped());
+        exit.memory = MemoryUse { peak_rss_bytes, ..MemoryUse::default() };
+        if let Some(gpu) = &self.gpu {
+            gpu.note(&mut exit.memory);
+        }
     }
 }
 

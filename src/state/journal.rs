@@ -40,10 +40,10 @@ pub struct Journal {
     #[serde(default, skip_serializing_if = "Escalations::is_none")]
     pub escalation: Escalations,
     /// The checkpoints and summaries for the user.
-    #[serde(default, skip_serializing_if = "Checkpoints::are_none")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub checkpoints: Checkpoints,
     /// The delivery of the user's words.
-    #[serde(rename = "words", default, skip_serializing_if = "MessageMarks::are_none")]
+    #[serde(rename = "words", default, skip_serializing_if = "crate::domain::is_default")]
     pub messages: MessageMarks,
     /// Its expenses.
     #[serde(flatten)]

@@ -40,11 +40,6 @@ pub struct MessageMarks {
 }
 
 impl MessageMarks {
-    /// Returns whether no word is noted.
-    pub fn are_none(&self) -> bool {
-        *self == MessageMarks::default()
-    }
-
     /// Notes a word that is written to the logs. Returns whether it is new.
     pub fn hear(&mut self, id: u32) -> bool {
         let is_new = id > self.heard;

@@ -67,7 +67,7 @@ pub struct Pauses {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sleep: Option<Sleep>,
     /// The times so far that no experiment has.
-    #[serde(default, skip_serializing_if = "Waits::are_none")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub waits: Waits,
 }
 
@@ -214,11 +214,6 @@ fn since(moment: Timestamp, now: Timestamp) -> Option<Duration> {
 }
 
 impl Checkpoints {
-    /// Returns whether nothing is noted.
-    pub fn are_none(&self) -> bool {
-        *self == Checkpoints::default()
-    }
-
     /// The time of the checkpoint that is to be written now, if one is: one that was begun, or the next one of a session that
     /// was opened at `opened`.
     fn due(&self, every: Option<Duration>, opened: Timestamp, now: Timestamp) -> Option<Timestamp> {

@@ -63,7 +63,7 @@ pub struct Presence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     process: Option<u32>,
     /// Number of openings. A process that finds a higher number than its own no longer owns the session.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     openings: u64,
     /// When the journal was last written.
     #[serde(with = "crate::domain::millis")]
@@ -261,10 +261,6 @@ impl Presence {
             Status::Running | Status::Detached => NightEnd::Open,
         }
     }
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// A pause between two experiments.

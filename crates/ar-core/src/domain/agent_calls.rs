@@ -108,11 +108,6 @@ impl Spent {
         self.tokens = sum(self.tokens, tokens, Tokens::plus);
         self.cost = sum(self.cost, cost, |one, other| one + other);
     }
-
-    /// Returns whether nothing was used yet.
-    pub fn is_nothing(&self) -> bool {
-        *self == Spent::default()
-    }
 }
 
 fn sum<T>(one: Option<T>, other: Option<T>, add: impl FnOnce(T, T) -> T) -> Option<T> {
@@ -248,19 +243,14 @@ pub struct LastCall {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reset: bool,
     /// The number of its commits if more than one: they are one change.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::domain::is_default")]
     pub commits: u32,
     /// The number of its rows that `ar` removed from results.tsv.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::domain::is_default")]
     pub rows: u32,
     /// The ignored files that changed during the call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-pub(super) fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 /// Something that `ar` writes down for an agent.

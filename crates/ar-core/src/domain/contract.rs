@@ -430,11 +430,6 @@ macro_rules! or_default {
     };
 }
 
-/// Returns whether a contract omits a term.
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 /// All settings, in the order of the help: by heading, and first what a session cannot start without.
 pub fn settings() -> Vec<&'static Setting> {
     let mut settings: Vec<_> = ALL.iter().collect();

@@ -121,7 +121,7 @@ pub struct LadderPosition {
     /// The number of times that the session was flagged for review.
     pub flags: u32,
     /// Consecutive changes refused because their direction had been tried.
-    #[serde(default, skip_serializing_if = "super::agent_calls::is_zero")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub repeated: u32,
     /// The instruction for the next agent call.
     #[serde(default)]
@@ -166,11 +166,6 @@ pub struct Explored {
 }
 
 impl Explored {
-    /// Returns whether no role was asked and no proposal exists.
-    pub fn is_nothing(&self) -> bool {
-        *self == Explored::default()
-    }
-
     /// Begins with the proposals for a pivot, from `count` roles. If some are still to be asked, what they propose serves
     /// this pivot as well.
     pub fn begin(&mut self, turns: u32, count: u32) {

@@ -144,7 +144,7 @@ pub struct Environment {
     /// A hash over the lock files in the repository root (`uv.lock`, `Cargo.lock` …).
     pub lockfile: Option<String>,
     /// The versions of what the measuring command uses.
-    #[serde(default, skip_serializing_if = "Tools::are_unknown")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub tools: Tools,
     /// Unknown fields, from another version.
     #[serde(flatten)]
@@ -163,12 +163,6 @@ pub struct Tools {
     /// Those of other tools, from another version of `ar`.
     #[serde(flatten)]
     pub unknown_fields: Map<String, Value>,
-}
-
-impl Tools {
-    fn are_unknown(&self) -> bool {
-        *self == Tools::default()
-    }
 }
 
 /// An environment that a loop shares with the records that it makes.

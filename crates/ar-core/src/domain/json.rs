@@ -100,10 +100,15 @@ impl Serialize for Unparsed {
     }
 }
 
+/// Returns whether a value is its type's default, for `skip_serializing_if`.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Moments in files and documents, for `#[serde(with)]`: written as [`exact_time`](crate::domain::exact_time), read with any fraction.
 pub mod millis {
     use jiff::Timestamp;
-    use serde::{Deserialize, Deserializer, Serializer};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use crate::domain::exact_time;
 
@@ -119,14 +124,11 @@ pub mod millis {
 
     /// The same for an optional moment.
     pub mod option {
-        use super::{Deserialize, Deserializer, Serializer, Timestamp, exact_time};
+        use super::{Deserialize, Deserializer, Serialize, Serializer, Timestamp, exact_time};
 
         /// Writes a moment, or null.
         pub fn serialize<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
-            match at {
-                Some(at) => serializer.serialize_some(&exact_time(*at)),
-                None => serializer.serialize_none(),
-            }
+            at.map(exact_time).serialize(serializer)
         }
 
         /// Reads a moment, or null.
@@ -154,16 +156,13 @@ pub(super) mod seconds {
     pub(in crate::domain) mod option {
         use std::time::Duration;
 
-        use serde::{Deserialize, Deserializer, Serializer, de::Error};
+        use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
         pub(in crate::domain) fn serialize<S: Serializer>(
             duration: &Option<Duration>,
             serializer: S,
         ) -> Result<S::Ok, S::Error> {
-            match duration {
-                Some(duration) => serializer.serialize_some(&duration.as_secs_f64()),
-                None => serializer.serialize_none(),
-            }
+            duration.map(|duration| duration.as_secs_f64()).serialize(serializer)
         }
 
         pub(in crate::domain) fn deserialize<'de, D: Deserializer<'de>>(

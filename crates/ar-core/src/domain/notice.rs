@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use serde::ser::{Serialize, Serializer};
 
 use super::{
     CommitId, Escalation, ExperimentId, MetricDrift, Tag, count_of, cut, duration_text, exact_time, experiment_name,
@@ -292,9 +292,7 @@ impl<T: Into<String>> From<T> for Notice {
 impl Serialize for Notice {
     /// Its words alone, as `detail`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Notice", 1)?;
-        fields.serialize_field("detail", &self.to_string())?;
-        fields.end()
+        serializer.collect_map([("detail", self.to_string())])
     }
 }
 

@@ -140,7 +140,7 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub void: bool,
     /// Number of earlier runs that do not count, because another process was on the GPU.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub tainted: u32,
     /// The seconds that it waited in the queue of the engine that executed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,11 +159,6 @@ impl Run {
         let value = self.value?;
         Some(Number::new(value, self.digits.clone().unwrap_or_else(|| value.to_string())))
     }
-}
-
-/// Returns whether a count is zero, for `skip_serializing_if`.
-pub fn is_none(count: &u32) -> bool {
-    *count == 0
 }
 
 /// The size of a change.
@@ -244,11 +239,6 @@ pub struct Waits {
 impl Waits {
     /// The part of its time limit from which a call comes near it. Own judgement.
     const NEAR: f64 = 0.8;
-
-    /// Returns whether there were none, for `skip_serializing_if`.
-    pub fn are_none(&self) -> bool {
-        *self == Waits::default()
-    }
 
     /// Notes a call of so many seconds, which had this time limit.
     pub fn note_call(&mut self, seconds: f64, limit: f64) {

@@ -104,7 +104,7 @@ pub struct Conditions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
     /// The times of the session until it was decided that no record has.
-    #[serde(default, skip_serializing_if = "Waits::are_none")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub waits: Waits,
 }
 

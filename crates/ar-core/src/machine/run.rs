@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::domain::{RunResult, RunRole, is_none};
+use crate::domain::{RunResult, RunRole, is_default};
 use crate::rules::Without;
 
 /// The most evictions of a run that count as no loss: a change that takes its node down with it is not tried for ever.
@@ -25,16 +25,16 @@ pub struct OpenRun {
     /// The number of its starts on its commit; 0 while it is ready.
     pub starts: u32,
     /// Repetitions because files changed during it.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub repeated: u32,
     /// Repetitions because another process was on its GPU.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub tainted: u32,
     /// Repetitions because it ran on another model of GPU than the baseline.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub moved: u32,
     /// Number of evictions by its engine, and of deletions of its tree.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub evicted: u32,
     /// The files set aside to repeat it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

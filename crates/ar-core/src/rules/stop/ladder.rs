@@ -208,7 +208,7 @@ pub struct LadderState {
     #[serde(default)]
     stops_for_flag: bool,
     /// The proposals for the last pivot.
-    #[serde(default, skip_serializing_if = "Explored::is_nothing")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     explored: Explored,
 }
 

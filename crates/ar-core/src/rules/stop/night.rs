@@ -121,7 +121,7 @@ pub struct Night {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apart: Vec<ExperimentId>,
     /// The usage of its calls.
-    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub spent: Spent,
     /// When `--for` ends it.
     #[serde(default, with = "crate::domain::millis::option", skip_serializing_if = "Option::is_none")]

@@ -90,7 +90,7 @@ pub fn idle_limits(contract: &Contract, reports: Reports, spent: &Spent) -> Opti
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Expenses {
     /// The usage of all agent calls.
-    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     spent: Spent,
     /// The night that it is in, or was in last; absent before a loop's first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
