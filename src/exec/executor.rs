@@ -126,7 +126,7 @@ impl Executor {
         if matches!(self.found(&job.folder, &job.name), RunFound::Pending | RunFound::Going) {
             return Err(ExecError::Busy { folder: job.folder });
         }
-        let job = Job { ticket: Some(Ticket::new(queue.cluster(), &job)), ..job };
+        let job = Job { ticket: Some(Ticket::new(&queue.cluster, &job)), ..job };
         let failed = |source| ExecError::File { path: job.folder.clone(), source };
         retry_if_removed(&job.folder, || {
             make_folder(&job.folder)?;
@@ -145,7 +145,7 @@ impl Executor {
     fn queued(&self, job: &Job, is_new: bool) -> Option<Running> {
         let ticket = job.ticket.as_ref()?;
         let queue = match self {
-            Executor::Cluster(queue) if *queue.cluster() == ticket.cluster => Arc::clone(queue),
+            Executor::Cluster(queue) if queue.cluster == ticket.cluster => Arc::clone(queue),
             _ => match Executor::for_runs(Some(&ticket.cluster)) {
                 Executor::Cluster(queue) => queue,
                 Executor::Local { .. } => return None,

@@ -87,12 +87,9 @@ pub fn queued_shim_main(job_file: &Path, token: &str, answer: Answer) -> ExitCod
     // It stays in the process group of its starter, whose signals it is to get.
     unix::default_signals();
     unix::close_all_but_standard();
-    let opened = match open_queued(job_file, token) {
-        Ok(None) => return ExitCode::SUCCESS,
-        Ok(Some(opened)) => Ok(opened),
-        Err(error) => Err(error),
-    };
-    match opened.and_then(|opened| serve_queued(opened, answer)) {
+    let served = open_queued(job_file, token)
+        .and_then(|opened| opened.map_or(Ok(()), |(job, lock, files)| serve_queued(job, lock, files, answer)));
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The engine keeps it.
@@ -102,20 +99,12 @@ pub fn queued_shim_main(job_file: &Path, token: &str, answer: Answer) -> ExitCod
     }
 }
 
-/// The files that a shim opens without an `ar` that starts it.
-struct OpenedFiles {
-    job: Job,
-    lock: File,
-    log: File,
-    stdin: File,
-}
-
 /// Poll interval for the lock of an earlier start of the same job.
 const LOCK_LOOK: Duration = Duration::from_secs(1);
 
 /// Opens the files of a job that an engine executes; `None` if this start of it is not to run. A job begins once, whatever its engine
 /// does with it afterwards: what it left would be part of a second run.
-fn open_queued(job_file: &Path, token: &str) -> Result<Option<OpenedFiles>, ExecError> {
+fn open_queued(job_file: &Path, token: &str) -> Result<Option<(Job, File, [File; 2])>, ExecError> {
     let Some(job) = await_current(job_file, token)? else { return Ok(None) };
     if JobFiles::of(&job).started.exists() {
         return Ok(None);
@@ -142,7 +131,7 @@ fn open_queued(job_file: &Path, token: &str) -> Result<Option<OpenedFiles>, Exec
     let log = open_log(&job.log).map_err(|source| ExecError::File { path: job.log.clone(), source })?;
     let input = job.stdin.as_deref().unwrap_or(Path::new("/dev/null"));
     let stdin = File::open(input).map_err(|source| ExecError::File { path: input.to_owned(), source })?;
-    Ok(Some(OpenedFiles { job, lock, log, stdin }))
+    Ok(Some((job, lock, [log, stdin])))
 }
 
 /// The job of this token that is yet to run, if the job's file is that of this start.
@@ -169,8 +158,7 @@ fn await_current(job_file: &Path, token: &str) -> Result<Option<Job>, ExecError>
 }
 
 /// Executes a job that an engine started.
-fn serve_queued(opened: OpenedFiles, answer: Answer) -> Result<(), ExecError> {
-    let OpenedFiles { job, lock, log, stdin } = opened;
+fn serve_queued(job: Job, lock: File, files: [File; 2], answer: Answer) -> Result<(), ExecError> {
     let own = job.clone();
     // Processes that an earlier start left here without its shim.
     runtime().map_err(ExecError::Watch)?.block_on(kill_marked(&JobFiles::of(&job).job));
@@ -187,7 +175,7 @@ fn serve_queued(opened: OpenedFiles, answer: Answer) -> Result<(), ExecError> {
             Err(_) => true,
         }
     };
-    match execute(&job, [log, stdin], lock, owner, answer, is_current) {
+    match execute(&job, files, lock, owner, answer, is_current) {
         Err(ExecError::NoWall { detail, .. }) => {
             let exit = Exit { error: Some(detail), no_wall: true, ..Exit::at(Timestamp::now(), &job) };
             Ok(write_json(&JobFiles::of(&job).exit, &exit)?)
@@ -318,7 +306,7 @@ async fn watch_over(
             _ = term.recv() => { exit.stopped = true; break None }
             () = owner.wants_end() => { exit.stopped = true; break None }
             () = at(deadline) => { exit.timed_out = true; break None }
-            () = sleep_until(sampler.next()) => {
+            () = sleep_until(sampler.next) => {
                 namespaces.look(&sampler.sample(&tree));
                 if is_to_end(&mut exit, &mut sampler, &tree, place, is_current) {
                     break None;

@@ -278,25 +278,22 @@ pub(super) fn is_alive(pid: Pid) -> bool {
 
 /// Every process whose first arguments, behind its name, are `arguments`.
 pub(super) fn with_arguments(arguments: &[&[u8]]) -> Vec<Pid> {
-    all()
-        .filter(|pid| {
-            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
-                let mut words = line.split(|byte| *byte == 0).skip(1);
-                arguments.iter().all(|argument| words.next() == Some(argument))
-            })
-        })
-        .collect()
+    let are_first = |words: &[&[u8]]| words.get(1..).is_some_and(|words| words.starts_with(arguments));
+    with_texts("cmdline", are_first)
 }
 
 /// Every process but this one that has `variable`, as `NAME=value`, in its environment.
 pub(super) fn with_variable(variable: &[u8]) -> Vec<Pid> {
-    all()
-        .filter(|pid| *pid != getpid())
-        .filter(|pid| {
-            fs::read(format!("/proc/{pid}/environ"))
-                .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == variable))
-        })
-        .collect()
+    let mut found = with_texts("environ", |entries| entries.contains(&variable));
+    found.retain(|pid| *pid != getpid());
+    found
+}
+
+/// Every process of which a file in `/proc` holds texts that are meant, each with a zero byte behind it.
+fn with_texts(file: &str, are_meant: impl Fn(&[&[u8]]) -> bool) -> Vec<Pid> {
+    let texts = |pid: &Pid| fs::read(format!("/proc/{pid}/{file}"));
+    let split = |texts: Vec<u8>| are_meant(&texts.split(|byte| *byte == 0).collect::<Vec<_>>());
+    all().filter(|pid| texts(pid).is_ok_and(split)).collect()
 }
 
 fn all() -> impl Iterator<Item = Pid> {
@@ -332,7 +329,8 @@ const SAMPLES: u32 = 4;
 #[derive(Debug)]
 pub(super) struct Sampler {
     start: Instant,
-    next: Instant,
+    /// The time of the next sample.
+    pub(super) next: Instant,
     pause: Duration,
     peak_rss: u64,
     /// The folder of the runs that may share its GPUs.
@@ -355,11 +353,6 @@ impl Sampler {
         let quiet = silence.map(|silence| Listening { silence, quiet: Quiet::new(silence), last: start });
         let gpu_sharers = job.gpu_sharers.clone();
         Sampler { start, next: next_tick(FIRST_PAUSE), pause: FIRST_PAUSE, peak_rss: 0, gpu_sharers, gpu: None, quiet }
-    }
-
-    /// The time of the next sample.
-    pub(super) fn next(&self) -> Instant {
-        self.next
     }
 
     /// Takes a sample, and sets the time of the next one. Returns the processes of the tree.

@@ -261,6 +261,14 @@ pub fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
+/// Turns the error that there is no such file, nor a folder in which it could be, into `None`.
+pub fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if absent(&error) => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// Returns whether a full disk or an exceeded quota caused an error.
 pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     has_cause(error, &[libc::ENOSPC, libc::EDQUOT])

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
 
-use super::{FileError, FileStamp, absent, folder_of, if_exists, only_regular, write_atomic};
+use super::{FileError, FileStamp, folder_of, if_exists, if_there, only_regular, write_atomic};
 use crate::domain::shell_word;
 
 /// The first of `path`, `path-2`, `path-3` … at which nothing stands.
@@ -131,10 +131,7 @@ pub fn remove_all(path: &Path) -> io::Result<()> {
         Ok(_) => in_writable_folder(path, || fs::remove_file(path)),
         Err(error) => Err(error),
     };
-    match removed {
-        Err(error) if absent(&error) => Ok(()),
-        removed => removed,
-    }
+    if_there(removed).map(drop)
 }
 
 /// Does something to `path`, and once more where the folder that it is in was read-only, with all rights to that folder.
@@ -248,21 +245,19 @@ pub fn make_links(main: &Path, tree: &Path, links: &[PathBuf]) -> io::Result<Vec
         let mut folder = tree.to_owned();
         for part in link.parent().into_iter().flat_map(Path::components) {
             folder.push(part);
-            match fs::symlink_metadata(&folder) {
-                Ok(there) if there.is_dir() => continue,
-                Ok(_) => moved.push(move_away(&folder)?),
-                Err(error) if absent(&error) => {}
-                Err(error) => return Err(error),
+            match if_there(fs::symlink_metadata(&folder))? {
+                Some(there) if there.is_dir() => continue,
+                Some(_) => moved.push(move_away(&folder)?),
+                None => {}
             }
             fs::create_dir(&folder)?;
         }
         let (target, place) = (main.join(link), tree.join(link));
-        match fs::symlink_metadata(&place) {
-            Ok(there) if !there.is_symlink() => moved.push(move_away(&place)?),
-            Ok(_) if fs::read_link(&place)? == target => continue,
-            Ok(_) => fs::remove_file(&place)?,
-            Err(error) if absent(&error) => {}
-            Err(error) => return Err(error),
+        match if_there(fs::symlink_metadata(&place))? {
+            Some(there) if !there.is_symlink() => moved.push(move_away(&place)?),
+            Some(_) if fs::read_link(&place)? == target => continue,
+            Some(_) => fs::remove_file(&place)?,
+            None => {}
         }
         symlink(target, place)?;
     }

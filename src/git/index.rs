@@ -22,7 +22,7 @@ use gix::index::entry::{Flags, Stage, Stat};
 use gix::index::fs::Metadata;
 use gix::index::write::{Extensions, Options};
 
-use super::{At, During, LockOwner, Objects, Result, Syncs, Version, lock_path, locked};
+use super::{At, During, LockOwner, Objects, Repo, Result, Version, lock_path, locked};
 use crate::crash;
 use crate::fs::{FileStamp, Unsynced, if_exists, open_regular, read_regular};
 use crate::git::path::{TEMPORARY, lstat, permissions};
@@ -36,7 +36,6 @@ pub struct Index {
     objects: Rc<Objects>,
     /// The root of the working tree.
     root: PathBuf,
-    syncs: Rc<Syncs>,
     /// As it was read or written last, with what its file looked like then.
     last: RefCell<Option<(FileStamp, Rc<Staged>)>>,
 }
@@ -50,13 +49,8 @@ pub(in crate::git) struct Sides {
 
 impl Index {
     /// The index of the working tree at `root`.
-    pub(in crate::git) fn new(
-        gix: Rc<gix::Repository>,
-        objects: Rc<Objects>,
-        root: PathBuf,
-        syncs: Rc<Syncs>,
-    ) -> Index {
-        Index { gix, objects, root, syncs, last: RefCell::default() }
+    pub(in crate::git) fn new(gix: Rc<gix::Repository>, objects: Rc<Objects>, root: PathBuf) -> Index {
+        Index { gix, objects, root, last: RefCell::default() }
     }
 
     /// The file of the index.
@@ -197,7 +191,7 @@ impl Index {
 
     /// Replaces the index that `lock` holds; its name may last later.
     fn replace(&self, lock: &IndexLock, bytes: &[u8]) -> Result<()> {
-        let path = lock.index();
+        let path = lock.index.as_path();
         let dir = path.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::Builder::new()
             .prefix(TEMPORARY)
@@ -211,7 +205,7 @@ impl Index {
         crash::point("git.index_replaced");
         let mut unsynced = Unsynced::default();
         unsynced.add(dir);
-        self.syncs.soon(unsynced)
+        self.objects.syncs.soon(unsynced)
     }
 
     /// Removes temporary files that a killed process left behind. Only for the holder of the index lock.
@@ -235,7 +229,7 @@ impl Index {
     /// Finds the differences between an index and a tree, by path. A path in conflict always differs.
     pub(in crate::git) fn against(&self, staged: &Staged, tree: ObjectId) -> Result<BTreeMap<BString, Sides>> {
         let mut differences = BTreeMap::new();
-        if staged.tree() == Some(tree) {
+        if staged.tree == Some(tree) {
             return Ok(differences);
         }
         let wanted = self.objects.read_in(&self.gix, |gix| gix.index_from_tree(&tree).during("reading a tree"))?;
@@ -278,10 +272,10 @@ impl Edits {
 }
 
 /// An index, and the tree that it is known to be, if any.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(in crate::git) struct Staged {
     state: State,
-    tree: Option<ObjectId>,
+    pub(in crate::git) tree: Option<ObjectId>,
 }
 
 impl Deref for Staged {
@@ -299,11 +293,6 @@ impl Staged {
         let tree = state.tree().filter(|tree| tree.num_entries.is_some_and(is_whole)).map(|tree| tree.id);
         state.remove_tree();
         Staged { state, tree }
-    }
-
-    /// The tree that the index is known to be.
-    pub(in crate::git) fn tree(&self) -> Option<ObjectId> {
-        self.tree
     }
 
     /// Returns the index's version at a path; `None` if it is in conflict, only meant to be added, or missing.
@@ -388,11 +377,6 @@ impl IndexLock {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-
-    /// The index that is locked.
-    pub(in crate::git) fn index(&self) -> &Path {
-        &self.index
-    }
 }
 
 impl Drop for IndexLock {
@@ -430,29 +414,32 @@ pub struct LeftLocks {
     pub held: Vec<PathBuf>,
 }
 
-/// Removes those of `locks` that were made from `since` to `until`, are two seconds old and that nobody can hold.
-pub(in crate::git) fn remove_left_behind(
-    locks: Vec<PathBuf>,
-    since: SystemTime,
-    until: Option<SystemTime>,
-    may_be_held: impl Fn(&[PathBuf]) -> bool,
-) -> Result<LeftLocks> {
-    let mut left = LeftLocks::default();
-    for lock in locks {
-        let made = fs::symlink_metadata(&lock).and_then(|meta| meta.modified());
-        let Some(made) = if_exists(made).at("reading", &lock)? else { continue };
-        if made < since || until.is_some_and(|until| made > until) {
-            continue;
+impl Repo {
+    /// Removes the locks that git processes left behind which were killed: those that were made from `since` to `until`, are
+    /// two seconds old, and of which it is said that they cannot be held.
+    pub fn remove_left_locks(
+        &self,
+        since: SystemTime,
+        until: Option<SystemTime>,
+        may_be_held: impl Fn(&[PathBuf]) -> bool,
+    ) -> Result<LeftLocks> {
+        let mut left = LeftLocks::default();
+        for lock in self.git_locks()? {
+            let made = fs::symlink_metadata(&lock).and_then(|meta| meta.modified());
+            let Some(made) = if_exists(made).at("reading", &lock)? else { continue };
+            if made < since || until.is_some_and(|until| made > until) {
+                continue;
+            }
+            let is_old = SystemTime::now().duration_since(made).is_ok_and(|age| age >= PATIENCE);
+            if !is_old || owner(&lock)? == LockOwner::Alive || may_be_held(std::slice::from_ref(&lock)) {
+                left.held.push(lock);
+                continue;
+            }
+            if_exists(fs::remove_file(&lock)).at("removing", &lock)?;
+            left.removed.push(lock);
         }
-        let is_old = SystemTime::now().duration_since(made).is_ok_and(|age| age >= PATIENCE);
-        if !is_old || owner(&lock)? == LockOwner::Alive || may_be_held(std::slice::from_ref(&lock)) {
-            left.held.push(lock);
-            continue;
-        }
-        if_exists(fs::remove_file(&lock)).at("removing", &lock)?;
-        left.removed.push(lock);
+        Ok(left)
     }
-    Ok(left)
 }
 
 /// Creates the lock file, held from the moment it has its name; nothing when there is one.

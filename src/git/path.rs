@@ -15,7 +15,7 @@ use gix::validate::path::{
 
 use super::{At, During, GitError, Result};
 use crate::domain::CommitId;
-use crate::fs::absent;
+use crate::fs::if_there;
 
 /// Prefix of the names of `ar`'s temporary files in the repository's folder.
 pub(in crate::git) const TEMPORARY: &str = "ar-tmp-";
@@ -36,18 +36,30 @@ pub(in crate::git) fn lstat(root: &Path, relative: &BStr) -> Result<Option<Metad
     let full = root.join(to_path(relative));
     let parents: Vec<&Path> = full.ancestors().skip(1).take_while(|dir| *dir != root).collect();
     for dir in parents.into_iter().rev() {
-        match fs::symlink_metadata(dir) {
-            Ok(meta) if meta.is_dir() => {}
-            Ok(_) => return Ok(None),
-            Err(err) if absent(&err) => return Ok(None),
-            Err(err) => return Err(err).at("reading", dir),
+        if !if_there(fs::symlink_metadata(dir)).at("reading", dir)?.is_some_and(|meta| meta.is_dir()) {
+            return Ok(None);
         }
     }
-    match Metadata::from_path_no_follow(&full) {
-        Ok(meta) => Ok(Some(meta)),
-        Err(err) if absent(&err) => Ok(None),
-        Err(err) => Err(err).at("reading", &full),
+    if_there(Metadata::from_path_no_follow(&full)).at("reading", &full)
+}
+
+/// Adds the files in a folder whose paths are meant, with `deep` also those below it; none where it is missing.
+pub(in crate::git) fn collect_files(
+    folder: &Path,
+    deep: bool,
+    is_meant: fn(&Path) -> bool,
+    files: &mut Vec<PathBuf>,
+) -> Result<()> {
+    for entry in if_there(fs::read_dir(folder)).at("reading", folder)?.into_iter().flatten() {
+        let entry = entry.at("reading", folder)?;
+        let (path, is_folder) = (entry.path(), entry.file_type().at("reading", folder)?.is_dir());
+        if is_folder && deep {
+            collect_files(&path, deep, is_meant, files)?;
+        } else if !is_folder && is_meant(&path) {
+            files.push(path);
+        }
     }
+    Ok(())
 }
 
 /// The permissions that a new file asks for, before the user's mask.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use std::{env, fmt, fs};
+use std::{env, fs};
 
 use gix::bstr::ByteSlice;
 use gix::config::file::Metadata;
@@ -92,12 +92,6 @@ struct State {
 /// The files that the configured programs consist of, as far as their command lines name them, each with its stamp.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProgramFiles(BTreeMap<(Program, PathBuf), Option<FileStamp>>);
-
-impl fmt::Debug for Programs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Programs")
-    }
-}
 
 impl Programs {
     /// Terminates programs that are still running at `end`.
@@ -203,7 +197,6 @@ fn patience(program: Program) -> Duration {
 
 /// A stretch of work in which gix may start programs and wait for them; ends when it is dropped. Once one of them is
 /// terminated, all fail up to its end.
-#[derive(Debug)]
 pub(in crate::git) struct Call {
     program: Program,
     programs: Arc<Programs>,

@@ -105,7 +105,7 @@ pub(super) struct PollResult {
 /// The jobs of an engine.
 #[derive(Debug)]
 pub struct Queue {
-    cluster: Cluster,
+    pub(in super::super) cluster: Cluster,
     pub(super) program: PathBuf,
     state: Mutex<QueueState>,
     pub(super) changed: Notify,
@@ -129,11 +129,6 @@ impl Queue {
         });
         queues.push(Arc::downgrade(&made));
         made
-    }
-
-    /// Returns the engine, and how long it may not know a job.
-    pub(in super::super) fn cluster(&self) -> &Cluster {
-        &self.cluster
     }
 
     fn state(&self) -> MutexGuard<'_, QueueState> {

@@ -179,11 +179,8 @@ impl Objects {
 
     /// Fails if commits have to be signed and cannot be. Writes nothing.
     pub fn check_signing(&self) -> Result<()> {
-        let Identity { author, committer } = identity(&self.gix)?;
-        let (message, tree) = ("a test signature".into(), self.gix.empty_tree().id);
-        let (parents, extra_headers) = (Vec::new().into(), Vec::new());
-        self.signed(gix::objs::Commit { tree, parents, author, committer, encoding: None, message, extra_headers })
-            .map(drop)
+        let commit = self.build_commit(self.gix.empty_tree().id, Vec::new(), "a test signature")?;
+        self.signed(commit).map(drop)
     }
 
     /// The commit with a signature, where the configuration asks for one. The signing program is a child of this process.

@@ -33,9 +33,14 @@ pub(super) struct Side {
     pub(super) data: Vec<u8>,
 }
 
+/// Returns whether a content is binary, as git tells it.
+pub(super) fn is_binary(content: &[u8]) -> bool {
+    content.iter().take(BINARY_PROBE).any(|byte| *byte == 0)
+}
+
 impl Side {
     pub(super) fn is_binary(&self) -> bool {
-        self.data.iter().take(BINARY_PROBE).any(|byte| *byte == 0)
+        is_binary(&self.data)
     }
 }
 

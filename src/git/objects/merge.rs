@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::{Peekable, empty};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::slice::Iter;
 
 use gix::ObjectId;
@@ -29,12 +29,10 @@ use gix::worktree::stack::state::Attributes;
 use gix::worktree::stack::state::attributes::Source;
 use gix::worktree::{Stack, stack};
 
+use super::is_binary;
 use crate::git::{During, Objects, Result, Version, to_path};
 
 const WHAT: &str = "merging";
-
-/// Number of a file's first bytes that decide whether it is binary, as in git.
-const BINARY_WITHIN: usize = 8000;
 
 /// The size in bytes up to which files are merged by lines: no code is larger, and numbers for its lines take several times
 /// the memory. Git gives up at 1 GiB.
@@ -160,8 +158,7 @@ impl Merging<'_> {
             return Ok(None);
         }
         let content = self.objects.blob(id)?;
-        let is_binary = content.iter().take(BINARY_WITHIN).any(|byte| *byte == 0);
-        Ok(Some(content).filter(|_| !is_binary))
+        Ok(Some(content).filter(|content| !is_binary(content)))
     }
 }
 
@@ -477,17 +474,22 @@ impl MergeRules {
     }
 }
 
+/// The attributes that the attribute files in `index` and `info` give to what is below `root`, with git's own macros alone, such
+/// as `binary`.
+pub(in crate::git) fn attributes_in(root: &Path, index: &State, info: Option<PathBuf>, case: Case) -> Result<Stack> {
+    let (mut buffer, mut collection) = (Vec::new(), MetadataCollection::default());
+    let globals = Search::new_globals(empty::<PathBuf>(), &mut buffer, &mut collection).during(RULES)?;
+    let attributes = Attributes::new(globals, info, Source::IdMapping, collection);
+    let state = stack::State::AttributesStack(attributes);
+    let files = state.id_mappings_from_index(index, index.path_backing(), case);
+    Ok(Stack::new(root, state, case, buffer, files))
+}
+
 /// The attribute `merge` as `info/attributes` and the attribute files in `index` set it.
 fn attributes(gix: &gix::Repository, index: &State) -> Result<(Stack, Outcome)> {
-    let (mut buffer, mut collection) = (Vec::new(), MetadataCollection::default());
-    // Only git's own macros, such as `binary`.
-    let globals = Search::new_globals(empty::<PathBuf>(), &mut buffer, &mut collection).during(RULES)?;
     let info = gix.common_dir().join("info").join("attributes");
-    let attributes = Attributes::new(globals, Some(info), Source::IdMapping, collection);
-    let state = stack::State::AttributesStack(attributes);
-    let files = state.id_mappings_from_index(index, index.path_backing(), Case::Sensitive);
     let root = gix.workdir().unwrap_or_else(|| gix.git_dir());
-    let stack = Stack::new(root, state, Case::Sensitive, buffer, files);
+    let stack = attributes_in(root, index, Some(info), Case::Sensitive)?;
     let found = stack.selected_attribute_matches(["merge"]);
     Ok((stack, found))
 }

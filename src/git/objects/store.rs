@@ -51,9 +51,9 @@ const GC_WAIT: Duration = Duration::from_secs(10);
 pub struct Objects {
     pub(super) gix: Rc<gix::Repository>,
     held: RefCell<GcGuard>,
-    syncs: Rc<Syncs>,
-    /// State of signing programs that may be running.
-    pub(super) programs: Arc<Programs>,
+    pub(in crate::git) syncs: Rc<Syncs>,
+    /// State of filters and signing programs that may be running.
+    pub(in crate::git) programs: Arc<Programs>,
     /// True if commits are signed where the configuration asks for it.
     pub(super) signs: Cell<bool>,
     /// The configuration for that, and the words by which the signing program is started.
@@ -62,8 +62,9 @@ pub struct Objects {
 
 impl Objects {
     /// The objects of a repository that was opened with object memory.
-    pub(in crate::git) fn new(gix: Rc<gix::Repository>, syncs: Rc<Syncs>, programs: Arc<Programs>) -> Objects {
+    pub(in crate::git) fn new(gix: Rc<gix::Repository>) -> Objects {
         let signing = RefCell::new((Rc::clone(&gix), Vec::new()));
+        let (syncs, programs) = Default::default();
         Objects { gix, held: RefCell::default(), syncs, programs, signs: Cell::new(true), signing }
     }
 

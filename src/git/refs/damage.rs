@@ -16,8 +16,8 @@ use gix::ObjectId;
 use gix::bstr::{BStr, ByteSlice};
 use gix::refs::FullNameRef;
 
-use crate::fs::{absent, free_name, if_exists, lock_within, open_regular, read_regular};
-use crate::git::{At, During, GitError, HeadTarget, LockOwner, Refs, Result, lock_path, replace_file};
+use crate::fs::{free_name, if_exists, lock_within, open_regular, read_regular};
+use crate::git::{At, During, GitError, HeadTarget, LockOwner, Refs, Result, collect_files, lock_path, replace_file};
 
 /// A ref whose file names nothing, as a power cut leaves it, or a branch whose commit was pruned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Refs {
     /// The files below `prefix` that stand for refs and name nothing, sorted by name.
     pub fn broken_refs(&self, prefix: &str) -> Result<Vec<BrokenRef>> {
         let mut files = Vec::new();
-        collect_files(&self.gix.common_dir().join(prefix), &mut files)?;
+        collect_files(&self.gix.common_dir().join(prefix), true, may_be_ref, &mut files)?;
         let mut broken = Vec::new();
         for path in files {
             let content = read_regular(&path).at("reading", &path)?;
@@ -73,7 +73,7 @@ impl Refs {
             }
         }
         let mut files = Vec::new();
-        collect_files(&self.gix.common_dir().join(prefix), &mut files)?;
+        collect_files(&self.gix.common_dir().join(prefix), true, may_be_ref, &mut files)?;
         for path in files {
             let Ok(name) = path.strip_prefix(self.gix.common_dir()) else { continue };
             let name = name.to_string_lossy().into_owned();
@@ -159,22 +159,10 @@ pub(in crate::git) fn torn_head_at(git_dir: &Path) -> Option<BrokenRef> {
     is_torn.then(|| BrokenRef { name: "HEAD".to_owned(), path, is_lost: false })
 }
 
-/// Collects the files below a folder that can be refs: no locks, and nothing whose name starts with a dot.
-fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let entries = match fs::read_dir(folder) {
-        Err(err) if absent(&err) => return Ok(()),
-        entries => entries.at("reading", folder)?,
-    };
-    for entry in entries {
-        let entry = entry.at("reading", folder)?;
-        let path = entry.path();
-        if entry.file_type().at("reading", folder)?.is_dir() {
-            collect_files(&path, files)?;
-        } else if !entry.file_name().as_encoded_bytes().starts_with(b".") && path.extension() != Some("lock".as_ref()) {
-            files.push(path);
-        }
-    }
-    Ok(())
+/// Returns whether a file can be a ref: it is no lock, and its name does not start with a dot.
+fn may_be_ref(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    !name.as_encoded_bytes().starts_with(b".") && path.extension() != Some("lock".as_ref())
 }
 
 /// The file that names the locks, in the git folder of the working tree.

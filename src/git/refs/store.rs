@@ -13,16 +13,16 @@ use gix::bstr::ByteSlice;
 use gix::lock::Marker;
 use gix::lock::acquire::Fail;
 use gix::note::plumbing::State;
-use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
+use gix::refs::transaction::{PreviousValue, RefEdit};
 use gix::refs::{FullName, Target};
 
 use super::PackedRef;
 use crate::crash;
 use crate::domain::CommitId;
-use crate::fs::{Unsynced, absent};
+use crate::fs::{Unsynced, if_there};
 use crate::git::{
-    At, During, GitError, Objects, RefGuard, Result, Syncs, TagObject, commit_id, identity, lock_path, object_id,
-    parse_id, sync, with_gc_retry,
+    At, During, GitError, Objects, RefGuard, Result, TagObject, commit_id, identity, lock_path, object_id, parse_id,
+    sync, with_gc_retry,
 };
 
 /// Checks a full ref name.
@@ -48,8 +48,7 @@ pub(super) const PAUSE: Duration = Duration::from_millis(10);
 /// Refs are read anew by each call, the packed ones when their file has changed.
 pub struct Refs {
     pub(super) gix: Rc<gix::Repository>,
-    pub(super) objects: Rc<Objects>,
-    pub(super) syncs: Rc<Syncs>,
+    pub(in crate::git) objects: Rc<Objects>,
     /// Refs that this process changed since [`Refs::take_written`], each with the object that it leads to; `None` if
     /// deleted.
     written: Rc<RefCell<BTreeMap<String, Option<String>>>>,
@@ -57,14 +56,13 @@ pub struct Refs {
 
 impl Refs {
     /// The refs of a repository that lead to `objects`.
-    pub(in crate::git) fn new(gix: Rc<gix::Repository>, objects: Rc<Objects>, syncs: Rc<Syncs>) -> Refs {
-        Refs { gix, objects, syncs, written: Rc::default() }
+    pub(in crate::git) fn new(gix: Rc<gix::Repository>, objects: Rc<Objects>) -> Refs {
+        Refs { gix, objects, written: Rc::default() }
     }
 
     /// The same refs as they are seen from a linked working tree, where `HEAD` is another one.
     pub(in crate::git) fn seen_from(&self, gix: Rc<gix::Repository>) -> Refs {
-        let (objects, syncs, written) = (Rc::clone(&self.objects), Rc::clone(&self.syncs), Rc::clone(&self.written));
-        Refs { gix, objects, syncs, written }
+        Refs { gix, objects: Rc::clone(&self.objects), written: Rc::clone(&self.written) }
     }
 
     /// Returns the commit that a ref leads to, by the ref's full name.
@@ -136,15 +134,9 @@ impl Refs {
     /// when it is on the branch. [`GitError::RefMoved`] when the branch does not stand at `from`.
     pub fn advance(&self, branch: &str, from: &CommitId, to: &CommitId, why: &str) -> Result<()> {
         let on_branch = self.head_branch()?.as_deref() == Some(branch);
-        let edit = RefEdit {
-            change: Change::Update {
-                log: LogChange { mode: RefLog::AndReference, force_create_reflog: false, message: why.into() },
-                expected: PreviousValue::MustExistAndMatch(Target::Object(object_id(from)?)),
-                new: Target::Object(object_id(to)?),
-            },
-            name: full_name(if on_branch { "HEAD" } else { branch })?,
-            deref: on_branch,
-        };
+        let name = full_name(if on_branch { "HEAD" } else { branch })?;
+        let expected = PreviousValue::MustExistAndMatch(Target::Object(object_id(from)?));
+        let edit = RefEdit::update(name, object_id(to)?, expected, why).with_deref(on_branch);
         self.edit_refs([edit]).map_err(|err| self.moved_meanwhile(branch, from, err))?;
         self.sync_ref(branch)
     }
@@ -227,12 +219,8 @@ impl Refs {
 
     /// The annotated tag under a ref; nothing when there is no such ref, or it names something else.
     pub fn record(&self, refname: &str) -> Result<Option<TagObject>> {
-        let name = full_name(refname)?;
-        let Some(reference) = self.gix.try_find_reference(name.as_ref()).during("reading a ref")? else {
-            return Ok(None);
-        };
-        match reference.target().try_id() {
-            Some(id) => self.objects.tag_object(refname, &id.to_string()),
+        match self.ref_object(refname)? {
+            Some(id) => self.objects.tag_object(refname, &id),
             None => Ok(None),
         }
     }
@@ -285,9 +273,7 @@ impl Refs {
         }
         self.forget_packed(&name)?;
         for file in [&files[0], &common.join("logs").join(refname)] {
-            fs::remove_file(file)
-                .or_else(|error| if absent(&error) { Ok(()) } else { Err(error) })
-                .at("removing", file)?;
+            if_there(fs::remove_file(file)).at("removing", file)?;
         }
         self.written.borrow_mut().insert(refname.to_owned(), None);
         crash::point("git.ref_moved");
@@ -387,10 +373,10 @@ impl Refs {
             unsynced.add(self.gix.common_dir());
         }
         if let Some(dir) = path.parent() {
-            self.syncs.add_folder(&mut unsynced, dir.to_owned(), root);
+            self.objects.syncs.add_folder(&mut unsynced, dir.to_owned(), root);
         }
         unsynced.add(path);
-        if name.starts_with("refs/heads/") { self.syncs.soon(unsynced) } else { sync::now(unsynced) }
+        if name.starts_with("refs/heads/") { self.objects.syncs.soon(unsynced) } else { sync::now(unsynced) }
     }
 }
 

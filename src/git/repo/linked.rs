@@ -17,7 +17,8 @@ use gix::worktree::{add, remove};
 
 use crate::domain::CommitId;
 use crate::fs::{
-    absent, if_exists, make_all_writable, make_folder, make_writable, move_away, move_no_folder_away, read_at_most,
+    absent, if_exists, if_there, make_all_writable, make_folder, make_writable, move_away, move_no_folder_away,
+    read_at_most,
 };
 use crate::git::path::{object_id, to_path};
 use crate::git::{
@@ -390,11 +391,8 @@ fn is_repository(dir: &Path) -> bool {
 
 /// Returns whether `dir` is missing or an empty folder.
 fn is_empty(dir: &Path) -> Result<bool> {
-    match fs::read_dir(dir) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
-        Err(error) if absent(&error) => Ok(true),
-        Err(error) => Err(error).at("reading", dir),
-    }
+    let entries = if_there(fs::read_dir(dir)).at("reading", dir)?;
+    Ok(entries.is_none_or(|mut entries| entries.next().is_none()))
 }
 
 /// The bytes that a file of an entry may have: what git can take for a path.
@@ -467,10 +465,7 @@ impl Repo {
     /// Lists the entries of linked working trees in git's folder, sorted by path.
     pub fn linked_entries(&self) -> Result<Vec<LinkedEntry>> {
         let all = self.linked_folder();
-        let found = match fs::read_dir(&all) {
-            Err(error) if absent(&error) => return Ok(Vec::new()),
-            found => found.at("reading", &all)?,
-        };
+        let found = if_there(fs::read_dir(&all)).at("reading", &all)?.into_iter().flatten();
         let read = |path| LinkedEntry::read(path, self.common_dir());
         let mut entries: Vec<LinkedEntry> = found.flatten().map(|entry| read(entry.path())).collect();
         entries.sort_by(|a, b| a.path.cmp(&b.path));

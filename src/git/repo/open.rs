@@ -2,12 +2,11 @@
 //! folders: files of a half-done merge, rebase, bisect and the like, and locks.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice;
@@ -16,9 +15,9 @@ use gix::refs::transaction::{PreviousValue, RefEdit};
 use crate::domain::{CommitId, WordList, word_list};
 use crate::fs::{OWN_FOLDER, Unsynced, absent, if_exists, read_regular, remove_all};
 use crate::git::{
-    At, During, GitError, Head, HeadTarget, Index, LeftLocks, LockOwner, Objects, Oddity, PinnedSettings, Programs,
-    RefGuard, Refs, Result, Syncs, Untracked, WorkingTree, age, commit_id, full_name, identity, locked, object_id,
-    odd_git_files, owner, refuse_encodings, refuse_odd_repository, remove_left_behind, replace_file, sync,
+    At, During, GitError, Head, HeadTarget, Index, LockOwner, Objects, Oddity, PinnedSettings, Programs, RefGuard,
+    Refs, Result, Untracked, WorkingTree, age, collect_files, commit_id, full_name, identity, irregular_in, locked,
+    object_id, owner, refuse_encodings, refuse_odd_repository, replace_file, sync,
 };
 
 /// An open repository with a working tree, and its parts.
@@ -36,9 +35,6 @@ pub struct Repo {
     pub working_tree: WorkingTree,
     root: PathBuf,
     main: PathBuf,
-    syncs: Rc<Syncs>,
-    /// State of filters and signing programs that may be running.
-    programs: Arc<Programs>,
 }
 
 impl std::fmt::Debug for Repo {
@@ -66,22 +62,20 @@ impl Repo {
     /// Opens the repository that `dir` is in as [`Repo::discover`] does, also when its index cannot be worked with.
     pub fn find(dir: &Path) -> Result<Repo> {
         let gix = Rc::new(Repo::open(dir)?);
-        let (syncs, programs) = (Rc::<Syncs>::default(), Arc::<Programs>::default());
-        let objects = Rc::new(Objects::new(Rc::clone(&gix), Rc::clone(&syncs), Arc::clone(&programs)));
-        let refs = Refs::new(Rc::clone(&gix), Rc::clone(&objects), Rc::clone(&syncs));
-        Ok(Repo::of(gix, objects, refs, syncs, programs))
+        let objects = Rc::new(Objects::new(Rc::clone(&gix)));
+        let refs = Refs::new(Rc::clone(&gix), objects);
+        Ok(Repo::of(gix, refs))
     }
 
     /// Opens a working tree that is linked to this one, with the same objects, refs, syncs and programs: what is written
     /// there is held here.
     pub(super) fn find_linked(&self, dir: &Path) -> Result<Repo> {
-        let (objects, syncs) = (Rc::clone(&self.objects), Rc::clone(&self.syncs));
         let mut gix = Repo::open(dir)?;
         // Files are converted there as they are here, whatever somebody has made of the settings since.
         PinnedSettings::of(&self.working_tree.converting).apply(&mut gix)?;
         let gix = Rc::new(gix);
         let refs = self.refs.seen_from(Rc::clone(&gix));
-        let repo = Repo::of(gix, objects, refs, syncs, self.programs());
+        let repo = Repo::of(gix, refs);
         repo.check_index()?;
         Ok(repo)
     }
@@ -120,21 +114,15 @@ impl Repo {
         Ok(gix)
     }
 
-    fn of(
-        gix: Rc<gix::Repository>,
-        objects: Rc<Objects>,
-        refs: Refs,
-        syncs: Rc<Syncs>,
-        programs: Arc<Programs>,
-    ) -> Repo {
+    fn of(gix: Rc<gix::Repository>, refs: Refs) -> Repo {
         let root = gix.workdir().map(Path::to_owned).unwrap_or_default();
-        let refs = Rc::new(refs);
-        let index = Rc::new(Index::new(Rc::clone(&gix), Rc::clone(&objects), root.clone(), Rc::clone(&syncs)));
+        let (objects, refs) = (Rc::clone(&refs.objects), Rc::new(refs));
+        let index = Rc::new(Index::new(Rc::clone(&gix), Rc::clone(&objects), root.clone()));
         let parts = (Rc::clone(&objects), Rc::clone(&refs), Rc::clone(&index));
-        let working_tree = WorkingTree::new(Rc::clone(&gix), root.clone(), parts, Arc::clone(&programs));
+        let working_tree = WorkingTree::new(Rc::clone(&gix), root.clone(), parts);
         // Each clone of a repository of gix has a copy of the objects in its memory, so it is asked once.
         let main = main_of(&gix).unwrap_or_else(|| root.clone());
-        Repo { gix, objects, refs, index, working_tree, root, main, syncs, programs }
+        Repo { gix, objects, refs, index, working_tree, root, main }
     }
 
     /// Makes a new repository in `dir`, which may hold files and must not be in one already.
@@ -156,7 +144,7 @@ impl Repo {
 
     /// Returns the state that the watchdog of this repository's filters and signing programs reads.
     pub fn programs(&self) -> Arc<Programs> {
-        Arc::clone(&self.programs)
+        Arc::clone(&self.objects.programs)
     }
 
     /// Returns whether configuration and environment lack an author or a committer. Commits are then made as
@@ -209,12 +197,12 @@ impl Repo {
     /// step that relies on them first syncs what [`Repo::unsynced`] gives. Objects and records are on the disk at once
     /// as before.
     pub fn defer_syncs(&self) {
-        self.syncs.defer();
+        self.objects.syncs.defer();
     }
 
     /// Takes the changes since the last call that are not synced.
     pub fn unsynced(&self) -> Unsynced {
-        self.syncs.take()
+        self.objects.syncs.take()
     }
 
     /// Syncs what [`Repo::unsynced`] gives.
@@ -296,7 +284,11 @@ impl Repo {
 
     /// Lists non-regular files in git's own folders that git would open blindly.
     pub fn odd_git_files(&self) -> Vec<PathBuf> {
-        odd_git_files(self.git_dir(), self.common_dir())
+        let mut odd = irregular_in(self.git_dir());
+        if self.common_dir() != self.git_dir() {
+            odd.extend(irregular_in(self.common_dir()));
+        }
+        odd
     }
 }
 
@@ -508,29 +500,18 @@ impl Repo {
         Ok(())
     }
 
-    /// Removes the locks that git processes left behind which were killed: those that were made from `since` to `until`, are
-    /// two seconds old, and of which it is said that they cannot be held.
-    pub fn remove_left_locks(
-        &self,
-        since: SystemTime,
-        until: Option<SystemTime>,
-        may_be_held: impl Fn(&[PathBuf]) -> bool,
-    ) -> Result<LeftLocks> {
-        remove_left_behind(self.git_locks()?, since, until, may_be_held)
-    }
-
     /// Returns the error for a lock that another process may hold and that does not disappear.
     pub fn locked(&self, lock: &Path) -> GitError {
         locked(lock)
     }
 
     /// The lock files of git: of the index, of `HEAD` and its like in all working trees, of the packed refs, and of refs.
-    fn git_locks(&self) -> Result<Vec<PathBuf>> {
+    pub(in crate::git) fn git_locks(&self) -> Result<Vec<PathBuf>> {
         let mut locks = Vec::new();
         for folder in self.git_dirs()? {
-            collect_locks(&folder, false, &mut locks)?;
+            collect_files(&folder, false, is_lock, &mut locks)?;
         }
-        collect_locks(&self.common_dir().join("refs"), true, &mut locks)?;
+        collect_files(&self.common_dir().join("refs"), true, is_lock, &mut locks)?;
         locks.sort();
         locks.dedup();
         Ok(locks)
@@ -571,18 +552,7 @@ impl Repo {
     }
 }
 
-/// Collects the files below a folder whose names end in `.lock`.
-fn collect_locks(folder: &Path, deep: bool, locks: &mut Vec<PathBuf>) -> Result<()> {
-    let Some(entries) = if_exists(fs::read_dir(folder)).at("reading", folder)? else { return Ok(()) };
-    for entry in entries {
-        let entry = entry.at("reading", folder)?;
-        let is_folder = entry.file_type().at("reading", folder)?.is_dir();
-        let path = entry.path();
-        if is_folder && deep {
-            collect_locks(&path, deep, locks)?;
-        } else if !is_folder && path.extension().is_some_and(|extension| extension == "lock") {
-            locks.push(path);
-        }
-    }
-    Ok(())
+/// Returns whether a file is a lock of git's.
+fn is_lock(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "lock")
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use gix::bstr::{BString, ByteSlice};
@@ -127,7 +126,7 @@ impl WorkingTree {
     pub fn untracked(&self, before: &Untracked) -> Result<Untracked> {
         let scan = walk(self, &*self.index.read()?, true)?;
         let paths = [scan.untracked, scan.nested].concat();
-        self.kept.keep(Untracked::stamp(&self.root, &paths)?, before)
+        self.keep(Untracked::stamp(&self.root, &paths)?, before)
     }
 
     /// The untracked files as [`WorkingTree::untracked`] gives them, without another walk: those that `look` found and those of
@@ -141,7 +140,7 @@ impl WorkingTree {
         paths.sort();
         paths.dedup();
         paths.retain(|path| staged.entry_range(path.as_bstr()).is_none());
-        self.kept.keep(Untracked::stamp(&self.root, &paths)?, before)
+        self.keep(Untracked::stamp(&self.root, &paths)?, before)
     }
 
     /// Takes those of `known` out of the index that somebody staged or committed as they were, and files that are no part of
@@ -153,7 +152,7 @@ impl WorkingTree {
             let name = to_git(path)?;
             if staged.entry_range(name.as_ref()).is_some()
                 && self.objects.version_in(base, name.as_ref())?.is_none()
-                && matches!(self.kept.since(known, path)?, Since::Unchanged)
+                && matches!(self.since(known, path)?, Since::Unchanged)
             {
                 edits.remove.insert(name);
             }
@@ -178,7 +177,7 @@ impl WorkingTree {
         let is_gone = |path: &Path| matches!(fs::symlink_metadata(self.root.join(path)), Err(err) if absent(&err));
         let mut restore = MissingFiles::default();
         for (path, stamp) in known.stamps().filter(|(path, _)| is_gone(path)) {
-            self.kept.restore(known, path)?;
+            self.put_back(known, path)?;
             let fate = match stamp.content {
                 _ if !is_gone(path) => &mut restore.back,
                 Some(_) => &mut restore.copy_gone,
@@ -292,13 +291,7 @@ impl InodeStamp {
         if lstat(root, path.as_ref())?.is_none() {
             return Ok(None);
         }
-        let there = fs::symlink_metadata(root.join(to_path(path.as_ref())));
-        let of = |meta: fs::Metadata| InodeStamp {
-            inode: meta.ino(),
-            size: meta.size(),
-            changed: (meta.ctime(), meta.ctime_nsec()),
-        };
-        Ok(there.ok().map(of))
+        Ok(rustix::fs::lstat(root.join(to_path(path.as_ref()))).ok().as_ref().map(InodeStamp::of))
     }
 }
 

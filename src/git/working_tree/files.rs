@@ -18,7 +18,7 @@ use gix::objs::Kind;
 use gix::worktree::Stack;
 use gix::worktree::stack::state::attributes::Source;
 
-use crate::fs::{absent, in_writable_folder, read_regular};
+use crate::fs::{if_there, in_writable_folder, read_regular};
 use crate::git::path::{TEMPORARY, lstat, permissions, to_path};
 use crate::git::{At, Call, During, GitError, PinnedFilters, Program, Result, Version, WorkingTree, path, stat_of};
 
@@ -98,7 +98,7 @@ impl<'repo> TreeFiles<'repo> {
 
     fn new(tree: &'repo WorkingTree, index: &State, source: Source) -> Result<TreeFiles<'repo>> {
         const WHAT: &str = "preparing the filters";
-        let call = tree.programs.call(Program::Filter);
+        let call = tree.objects.programs.call(Program::Filter);
         let stack = tree.gix.attributes_only(index, source).during(WHAT)?.detach();
         TreeFiles::with(tree, &tree.converting, stack, call)
     }
@@ -110,8 +110,8 @@ impl<'repo> TreeFiles<'repo> {
 
     /// For protected files: settings and attributes are those that are pinned.
     pub(super) fn pinned(tree: &'repo WorkingTree, pinned: &'repo PinnedFilters) -> Result<TreeFiles<'repo>> {
-        let call = tree.programs.call(Program::Filter);
-        TreeFiles::with(tree, pinned.gix(), pinned.stack(tree)?, call)
+        let call = tree.objects.programs.call(Program::Filter);
+        TreeFiles::with(tree, &pinned.gix, pinned.stack(tree)?, call)
     }
 
     /// With other settings and attributes than those of the repository as it was opened.
@@ -146,10 +146,8 @@ impl<'repo> TreeFiles<'repo> {
         let full = root.join(&native);
         let tracked = index.entry_by_path(relative).map(|entry| entry.mode);
         let (mode, blob, raw) = if meta.is_symlink() {
-            let target = match fs::read_link(&full) {
-                Err(err) if absent(&err) => return Ok(OnDisk::Absent),
-                target => target.at("reading", &full)?,
-            };
+            let target = if_there(fs::read_link(&full)).at("reading", &full)?;
+            let Some(target) = target else { return Ok(OnDisk::Absent) };
             (Mode::SYMLINK, path::to_git(&target)?.into(), None)
         } else if meta.is_file() {
             let mode = match tracked {
@@ -161,11 +159,13 @@ impl<'repo> TreeFiles<'repo> {
             if meta.len() > MAX_FILE_SIZE {
                 return Ok(OnDisk::Large(Large { mode, size: meta.len(), stat: stat_of(&meta) }));
             }
-            let raw = match fs::read(&full) {
-                Err(err) if absent(&err) => return Ok(OnDisk::Absent),
-                raw => raw.at("reading", &full)?,
+            let raw = if_there(fs::read(&full)).at("reading", &full)?;
+            let Some(raw) = raw else { return Ok(OnDisk::Absent) };
+            let filtered = if mode == Mode::SYMLINK || self.is_raw {
+                None
+            } else {
+                self.watched(relative, |files| files.clean(&raw, &native, index))?
             };
-            let filtered = if mode == Mode::SYMLINK || self.is_raw { None } else { self.clean(&raw, &native, index)? };
             match filtered {
                 Some(blob) => (mode, blob, Some(raw)),
                 None => (mode, raw, None),
@@ -235,15 +235,16 @@ impl<'repo> TreeFiles<'repo> {
         Ok(file.chain(std::io::repeat(0)).take(size))
     }
 
-    fn clean(&mut self, raw: &[u8], native: &Path, index: &State) -> Result<Option<Vec<u8>>> {
-        if !self.filters.is_used_for(self.gix, path::to_git(native)?.as_ref())? {
-            return self.cleaned(raw, native, index).map_err(|error| error.of_filter(native));
-        }
-        let cleaned = self.call.begin().and_then(|()| self.cleaned(raw, native, index));
-        self.call.check(cleaned).map_err(|error| error.of_filter(native))
+    /// Does the work of a file's filter under the watchdog, where the file has one.
+    fn watched<T>(&mut self, relative: &BStr, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let is_filtered = self.filters.is_used_for(self.gix, relative)?;
+        let begun = if is_filtered { self.call.begin() } else { Ok(()) };
+        let done = begun.and_then(|()| work(self));
+        let done = if is_filtered { self.call.check(done) } else { done };
+        done.map_err(|error| error.of_filter(&to_path(relative)))
     }
 
-    fn cleaned(&mut self, raw: &[u8], native: &Path, index: &State) -> Result<Option<Vec<u8>>> {
+    fn clean(&mut self, raw: &[u8], native: &Path, index: &State) -> Result<Option<Vec<u8>>> {
         const WHAT: &str = "filtering a file for git";
         Ok(match self.pipeline.convert_to_git(raw, native, index).during(WHAT)? {
             ToGitOutcome::Unchanged(_) => None,
@@ -258,11 +259,7 @@ impl<'repo> TreeFiles<'repo> {
 
     /// Returns the bytes that a checkout writes for a blob.
     fn smudge(&mut self, blob: &[u8], relative: &BStr) -> Result<Vec<u8>> {
-        if !self.filters.is_used_for(self.gix, relative)? {
-            return self.smudged(blob, relative).map_err(|error| error.of_filter(&to_path(relative)));
-        }
-        let smudged = self.call.begin().and_then(|()| self.smudged(blob, relative));
-        self.call.check(smudged).map_err(|error| error.of_filter(&to_path(relative)))
+        self.watched(relative, |files| files.smudged(blob, relative))
     }
 
     fn smudged(&mut self, blob: &[u8], relative: &BStr) -> Result<Vec<u8>> {
@@ -326,11 +323,10 @@ impl<'repo> TreeFiles<'repo> {
         let mut dir: PathBuf = self.tree.root.clone();
         for part in native.parent().into_iter().flat_map(Path::components) {
             dir.push(part);
-            match fs::symlink_metadata(&dir) {
-                Ok(meta) if meta.is_dir() => continue,
-                Ok(_) => in_writable_folder(&dir, || fs::remove_file(&dir)).at("removing", &dir)?,
-                Err(err) if absent(&err) => {}
-                Err(err) => return Err(err).at("reading", &dir),
+            match if_there(fs::symlink_metadata(&dir)).at("reading", &dir)? {
+                Some(meta) if meta.is_dir() => continue,
+                Some(_) => in_writable_folder(&dir, || fs::remove_file(&dir)).at("removing", &dir)?,
+                None => {}
             }
             in_writable_folder(&dir, || fs::create_dir(&dir)).at("making the folder", &dir)?;
         }
@@ -374,42 +370,28 @@ impl WorkingTree {
 }
 
 /// The filters and attributes that decide whether a filter runs on a path.
-#[derive(Default)]
 pub(super) struct Filters {
-    /// Nothing where none is configured.
-    configured: Option<Configured>,
+    /// The names of the filters that are configured.
+    names: Vec<BString>,
+    chosen: ChosenFilters,
     /// Set once a filter applied to any path.
     pub(super) were_used: bool,
-}
-
-struct Configured {
-    names: Vec<BString>,
-    attributes: Stack,
-    found: Outcome,
 }
 
 impl Filters {
     /// The filters that are configured, for the paths to which `attributes` gives them.
     pub(super) fn new(gix: &gix::Repository, attributes: &Stack) -> Result<Filters> {
         let drivers = gix::filter::Pipeline::options(gix).during("reading the configuration")?.drivers;
-        let names: Vec<BString> = drivers.into_iter().map(|driver| driver.name).collect();
-        let configured = (!names.is_empty()).then(|| Configured {
-            names,
-            found: attributes.selected_attribute_matches(["filter"]),
-            attributes: attributes.clone(),
-        });
-        Ok(Filters { configured, were_used: false })
+        let names = drivers.into_iter().map(|driver| driver.name).collect();
+        Ok(Filters { names, chosen: ChosenFilters::by(attributes.clone()), were_used: false })
     }
 
     /// Returns whether a filter runs on the file at `relative`.
     pub(super) fn is_used_for(&mut self, gix: &gix::Repository, relative: &BStr) -> Result<bool> {
-        let Some(Configured { names, attributes, found }) = &mut self.configured else { return Ok(false) };
-        let at = attributes.at_entry(relative, None, &gix.objects).during("reading attributes")?;
-        at.matching_attributes(found);
-        let is_used = found.iter_selected().any(|matched| match matched.assignment.state {
-            StateRef::Value(name) => names.iter().any(|known| name.as_bstr() == known),
-            _ => false,
-        });
+        if self.names.is_empty() {
+            return Ok(false);
+        }
+        let is_used = self.chosen.filter(gix, relative)?.is_some_and(|name| self.names.contains(&name));
         self.were_used |= is_used;
         Ok(is_used)
     }

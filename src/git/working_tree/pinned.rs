@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{ChosenFilters, OnDisk, Scan, TreeFiles, is_attributes, refuse_encoding_in};
 use crate::domain::CommitId;
-use crate::git::{During, Edits, GitError, Program, Result, WhyLeftOut, WorkingTree, shell_line, to_git, to_path};
+use crate::git::{
+    During, Edits, GitError, Program, Result, WhyLeftOut, WorkingTree, attributes_in, shell_line, to_git, to_path,
+};
 
 /// The settings of programs, in `filter.<driver>`, `gpg` and `gpg.<format>`.
 const OF_PROGRAMS: [(&str, &[&str]); 2] =
@@ -130,36 +132,19 @@ fn starts_program(key: &str) -> bool {
 }
 
 /// The settings and attributes by which protected files are converted.
+#[derive(Debug)]
 pub struct PinnedFilters {
-    gix: Rc<gix::Repository>,
+    pub(super) gix: Rc<gix::Repository>,
     /// The attribute files of the session's first commit.
     attributes: State,
 }
 
-impl std::fmt::Debug for PinnedFilters {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PinnedFilters").finish_non_exhaustive()
-    }
-}
-
 impl PinnedFilters {
-    pub(super) fn gix(&self) -> &gix::Repository {
-        &self.gix
-    }
-
     /// Returns the source of a path's attributes: those of the commit alone.
     pub(super) fn stack(&self, tree: &WorkingTree) -> Result<Stack> {
-        const WHAT: &str = "reading attributes";
-        let mut collection = gix::attrs::search::MetadataCollection::default();
-        let mut buffer = Vec::new();
-        let none = std::iter::empty::<PathBuf>();
-        let built_in = gix::attrs::Search::new_globals(none, &mut buffer, &mut collection).during(WHAT)?;
-        let attributes = gix::worktree::stack::state::Attributes::new(built_in, None, Source::IdMapping, collection);
-        let state = gix::worktree::stack::State::AttributesStack(attributes);
-        let folds = self.gix.filesystem_options().during(WHAT)?.ignore_case;
+        let folds = self.gix.filesystem_options().during("reading attributes")?.ignore_case;
         let case = if folds { Case::Fold } else { Case::Sensitive };
-        let named = state.id_mappings_from_index(&self.attributes, self.attributes.path_backing(), case);
-        Ok(Stack::new(&tree.root, state, case, buffer, named))
+        attributes_in(&tree.root, &self.attributes, None, case)
     }
 }
 
@@ -173,7 +158,7 @@ impl WorkingTree {
     /// words.
     pub fn convert_by(&mut self, settings: PinnedSettings, words: Vec<String>) -> Result<()> {
         let mut gix = (*self.gix).clone();
-        self.programs.configure(settings.lines());
+        self.objects.programs.configure(settings.lines());
         let settings = if words.is_empty() { settings } else { settings.started_by(&words) };
         settings.apply(&mut gix)?;
         self.converting = Rc::new(gix);
@@ -231,7 +216,7 @@ impl WorkingTree {
         }
         drop(files);
         let fresh: Vec<BString> = edits.set.keys().cloned().collect();
-        let known = staged.tree();
+        let known = staged.tree;
         staged.apply(edits, known.filter(|known| *known == tree));
         self.index.write(&lock, staged, &fresh)
     }
@@ -283,7 +268,7 @@ impl WorkingTree {
         let stack = gix.attributes_only(index, Source::WorktreeThenIdMapping).during("reading attributes")?.detach();
         let before = self.gix.attributes_only(&base, Source::IdMapping).during("reading attributes")?.detach();
         let (mut new, mut old) = (ChosenFilters::by(stack.clone()), ChosenFilters::by(before));
-        let mut files = TreeFiles::with(self, gix, stack, self.programs.call(Program::Filter))?;
+        let mut files = TreeFiles::with(self, gix, stack, self.objects.programs.call(Program::Filter))?;
         let tracked = index.entries().iter().filter(|entry| entry.mode != Mode::COMMIT);
         let tracked = tracked.map(|entry| entry.path(index));
         for path in tracked.chain(scan.untracked.iter().map(|path| path.as_bstr())) {

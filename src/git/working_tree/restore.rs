@@ -12,7 +12,7 @@ use gix::refs::transaction::{PreviousValue, RefEdit};
 use super::{OnDisk, Since, TreeFiles, walk};
 use crate::crash;
 use crate::domain::CommitId;
-use crate::fs::{absent, in_writable_folder};
+use crate::fs::{if_there, in_writable_folder};
 use crate::git::{
     At, During, Edits, GitError, Header, Result, Staged, TreeChange, Untracked, Version, WorkingTree, WorktreeSnapshot,
     commit_id, full_name, lstat, object_id, parse_id, to_git, to_path,
@@ -127,7 +127,7 @@ impl WorkingTree {
         }
         drop(files);
         for path in &plan.restore {
-            self.kept.restore(known, &to_path(path.as_ref()))?;
+            self.put_back(known, &to_path(path.as_ref()))?;
         }
         crash::point("git.files_put_back");
         let fresh: Vec<BString> = written.set.keys().cloned().collect();
@@ -476,7 +476,7 @@ impl Planner<'_> {
     /// Plans for a file that was untracked before and is to be so again. True when it holds what it held then: only the
     /// index has to forget it.
     fn was_untracked(&mut self, path: &BString, in_index: bool) -> Result<bool> {
-        match self.tree.kept.since(self.before, &to_path(path.as_ref()))? {
+        match self.tree.since(self.before, &to_path(path.as_ref()))? {
             Since::New => return Ok(false),
             Since::Changed(_) | Since::Unknown => {
                 self.plan.restore.insert(path.clone());
@@ -583,10 +583,7 @@ pub(super) fn remove_file(root: &Path, path: &BString) -> Result<()> {
     let native = to_path(path.as_ref());
     let full = root.join(&native);
     if lstat(root, path.as_ref())?.is_some_and(|meta| !meta.is_dir()) {
-        match in_writable_folder(&full, || fs::remove_file(&full)) {
-            Err(err) if absent(&err) => {}
-            removed => removed.at("removing", &full)?,
-        }
+        if_there(in_writable_folder(&full, || fs::remove_file(&full))).at("removing", &full)?;
     }
     for dir in native.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()) {
         // A parent that is a link or gone is none of ours; one that is not empty ends it.

@@ -52,6 +52,7 @@ pub enum WhyLeftOut {
 }
 
 /// The content of a possible commit of the working tree.
+#[derive(Debug)]
 pub struct Proposal {
     tree: ObjectId,
     written: Vec<ObjectId>,
@@ -63,12 +64,6 @@ pub struct Proposal {
     paths: Vec<ChangedPath>,
     too_large: Vec<TooLarge>,
     left_out: Vec<LeftOut>,
-}
-
-impl std::fmt::Debug for Proposal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Proposal").field("tree", &self.tree).field("paths", &self.paths).finish_non_exhaustive()
-    }
 }
 
 impl Proposal {
@@ -310,7 +305,7 @@ impl Taking<'_> {
             let is_new = known.get(&native).is_none();
             return Ok(is_new.then(|| LeftOut { path: to_path(part), why: WhyLeftOut::Path }));
         }
-        let is_part = match self.tree.kept.since(known, &native)? {
+        let is_part = match self.tree.since(known, &native)? {
             Since::New => true,
             Since::Changed(original) => {
                 self.taken.written.push(original);

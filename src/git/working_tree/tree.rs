@@ -6,15 +6,13 @@ use std::fs;
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use gix::bstr::{BStr, BString, ByteSlice};
 use gix::index::entry::Mode;
 use gix::worktree::stack::state::ignore::Source;
 
-use super::KeptFiles;
 use crate::fs::{FileStamp, OWN_FOLDER, is_irregular, read_at_most};
-use crate::git::{During, GitError, Index, Objects, Programs, REF_LOCKS, Refs, Result, Staged, to_git, to_path};
+use crate::git::{During, GitError, Index, Objects, REF_LOCKS, Refs, Result, Staged, to_git, to_path};
 
 const WHAT: &str = "looking for ignored files";
 
@@ -29,10 +27,6 @@ pub struct WorkingTree {
     pub(super) objects: Rc<Objects>,
     pub(super) refs: Rc<Refs>,
     pub(super) index: Rc<Index>,
-    /// State of filters that may be running.
-    pub(super) programs: Arc<Programs>,
-    /// The content of untracked files.
-    pub(super) kept: KeptFiles,
     /// Folders in which no odd file can be.
     pub(super) quiet_folders: RefCell<QuietFolders>,
     /// A file of the user's that is left as it is.
@@ -45,12 +39,10 @@ impl WorkingTree {
         gix: Rc<gix::Repository>,
         root: PathBuf,
         (objects, refs, index): (Rc<Objects>, Rc<Refs>, Rc<Index>),
-        programs: Arc<Programs>,
     ) -> WorkingTree {
-        let kept = KeptFiles::new(root.clone(), gix.git_dir().to_owned(), Rc::clone(&objects));
         let quiet_folders = RefCell::default();
         let (converting, left_alone) = (Rc::clone(&gix), RefCell::default());
-        WorkingTree { gix, converting, root, objects, refs, index, programs, kept, quiet_folders, left_alone }
+        WorkingTree { gix, converting, root, objects, refs, index, quiet_folders, left_alone }
     }
 
     /// Leaves a tracked file as the user has it from now on: it is no change and in no proposal, and nothing puts it back.
@@ -159,15 +151,6 @@ pub(super) fn odd_below(
     odd
 }
 
-/// Lists non-regular files in a repository's own folders that git would open blindly.
-pub(in crate::git) fn odd_git_files(git_dir: &Path, common_dir: &Path) -> Vec<PathBuf> {
-    let mut odd = irregular_in(git_dir);
-    if common_dir != git_dir {
-        odd.extend(irregular_in(common_dir));
-    }
-    odd
-}
-
 /// Refuses the repository that `dir` is in where one of its own files would be waited for.
 pub(in crate::git) fn refuse_odd_repository(dir: &Path) -> Result<()> {
     let given = std::env::var_os("GIT_DIR").map(PathBuf::from);
@@ -199,7 +182,7 @@ fn pointed_to(file: &Path) -> PathBuf {
 }
 
 /// Non-regular files in a git folder that git would open blindly.
-fn irregular_in(git: &Path) -> Vec<PathBuf> {
+pub(in crate::git) fn irregular_in(git: &Path) -> Vec<PathBuf> {
     OWN.iter().chain(&MORE).map(|name| git.join(name)).filter(|path| is_irregular(path)).collect()
 }
 

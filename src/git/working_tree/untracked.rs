@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gix::ObjectId;
@@ -15,8 +14,8 @@ use rustix::fs::FileType;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::fs::absent;
-use crate::git::{At, During, Objects, Result, TEMPORARY, path};
+use crate::fs::if_there;
+use crate::git::{At, During, Result, TEMPORARY, WorkingTree, path};
 
 /// The size in bytes up to which the content of an untracked file is kept.
 const KEPT_SIZE: u64 = 1024 * 1024;
@@ -139,19 +138,7 @@ impl Untracked {
     }
 }
 
-/// The content of untracked files, kept in the repository.
-pub(super) struct KeptFiles {
-    root: PathBuf,
-    git_dir: PathBuf,
-    objects: Rc<Objects>,
-}
-
-impl KeptFiles {
-    /// Those of the working tree at `root`.
-    pub(super) fn new(root: PathBuf, git_dir: PathBuf, objects: Rc<Objects>) -> KeptFiles {
-        KeptFiles { root, git_dir, objects }
-    }
-
+impl WorkingTree {
     /// Keeps the content of untracked files.
     pub(super) fn keep(&self, mut found: Untracked, before: &Untracked) -> Result<Untracked> {
         let mut smallest: Vec<_> =
@@ -209,18 +196,17 @@ impl KeptFiles {
 
     /// Restores a missing file as it was, untracked, if its content is kept. Anything at its path, or in place of a
     /// folder above it, stays.
-    pub(super) fn restore(&self, known: &Untracked, path: &Path) -> Result<()> {
+    pub(super) fn put_back(&self, known: &Untracked, path: &Path) -> Result<()> {
         let Some((stamp, id)) = known.get(path).and_then(|stamp| Some((stamp, self.kept(stamp)?))) else {
             return Ok(());
         };
         let full = self.root.join(path);
         let parents: Vec<&Path> = full.ancestors().skip(1).take_while(|dir| *dir != self.root).collect();
         for dir in parents.into_iter().rev() {
-            match fs::symlink_metadata(dir) {
-                Ok(meta) if meta.is_dir() => {}
-                Ok(_) => return Ok(()),
-                Err(err) if absent(&err) => fs::create_dir(dir).at("making the folder", dir)?,
-                Err(err) => return Err(err).at("reading", dir),
+            match if_there(fs::symlink_metadata(dir)).at("reading", dir)? {
+                Some(meta) if meta.is_dir() => {}
+                Some(_) => return Ok(()),
+                None => fs::create_dir(dir).at("making the folder", dir)?,
             }
         }
         let bytes = self.objects.blob(id)?;
@@ -237,7 +223,7 @@ impl KeptFiles {
             file.as_file().set_permissions(fs::Permissions::from_mode(stamp.mode & 0o7777))?;
             file.persist_noclobber(&full).map(drop).map_err(|err| err.error)
         };
-        let placed = match place(&self.git_dir) {
+        let placed = match place(self.gix.git_dir()) {
             Err(err) if err.kind() == ErrorKind::CrossesDevices => place(full.parent().unwrap_or(&self.root)),
             placed => placed,
         };
@@ -260,10 +246,7 @@ fn read_raw(full: &Path, stamp: &Stamp) -> Option<Vec<u8>> {
 
 fn stamp(root: &Path, path: &Path) -> Result<Option<Stamp>> {
     let full = root.join(path);
-    let meta = match fs::symlink_metadata(&full) {
-        Err(err) if absent(&err) => return Ok(None),
-        meta => meta.at("reading", &full)?,
-    };
+    let Some(meta) = if_there(fs::symlink_metadata(&full)).at("reading", &full)? else { return Ok(None) };
     let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
     Ok(Some(Stamp {
         mtime_ns: nanoseconds(meta.mtime(), meta.mtime_nsec()),

@@ -67,16 +67,6 @@ struct WalkQueue {
     failed: bool,
 }
 
-/// The findings of one thread.
-#[derive(Default)]
-struct WalkFindings {
-    suspects: Vec<BString>,
-    /// The stamps of the index's entries, by their positions; `None` for a missing file.
-    stamps: Vec<(usize, Option<InodeStamp>)>,
-    /// Untracked entries with nothing tracked below them.
-    unknown: Vec<(BString, FileType)>,
-}
-
 /// The findings of a walk.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
@@ -85,6 +75,8 @@ pub(super) struct Scan {
     pub(super) suspects: Vec<BString>,
     /// The stamps of the index's entries, by their positions; `None` for a missing file.
     pub(super) stamps: Vec<(usize, Option<InodeStamp>)>,
+    /// Untracked entries with nothing tracked below them.
+    unknown: Vec<(BString, FileType)>,
     /// Files that are neither tracked nor ignored; sorted. Folders are walked into, nested repositories are not.
     pub(super) untracked: Vec<BString>,
     /// Folders with a repository of their own that are neither tracked nor ignored; sorted.
@@ -108,7 +100,7 @@ pub(super) fn unknown(tree: &WorkingTree, index: &Staged) -> Result<Vec<BString>
     Ok(find(tree, index, false)?.unknown.into_iter().map(|(path, _)| path).collect())
 }
 
-fn find(tree: &WorkingTree, index: &Staged, looks_at_files: bool) -> Result<WalkFindings> {
+fn find(tree: &WorkingTree, index: &Staged, looks_at_files: bool) -> Result<Scan> {
     const WHAT: &str = "looking at the working tree";
     let root = &tree.root;
     let opened = rustix::fs::open(root, DIRECTORY, FileMode::empty()).map_err(std::io::Error::from);
@@ -137,10 +129,10 @@ fn opens(folder: &Path) -> bool {
 }
 
 fn walk_over(tree: &WorkingTree, index: &Staged, with_untracked: bool, looks_at_files: bool) -> Result<Scan> {
-    let found = find(tree, index, looks_at_files)?;
-    let mut scan = Scan { suspects: found.suspects, stamps: found.stamps, ..Scan::default() };
+    let mut scan = find(tree, index, looks_at_files)?;
+    let unknown = std::mem::take(&mut scan.unknown);
     if with_untracked {
-        add_untracked(tree, found.unknown, index, &mut scan)?;
+        add_untracked(tree, unknown, index, &mut scan)?;
     }
     scan.suspects.sort();
     scan.suspects.dedup();
@@ -311,7 +303,7 @@ fn is_gone(errno: Errno) -> bool {
 }
 
 impl Walk<'_> {
-    fn all(&self, root: Arc<File>, worktree: &Path) -> Result<WalkFindings> {
+    fn all(&self, root: Arc<File>, worktree: &Path) -> Result<Scan> {
         let count = self.index.entries().len();
         // Asks for the number of cores only if it matters: the answer comes from several files.
         let cores = || thread::available_parallelism().map_or(1, NonZero::get);
@@ -334,8 +326,8 @@ impl Walk<'_> {
     }
 
     /// Reads folders until none is left.
-    fn take_part(&self, (left, changed): &(Mutex<WalkQueue>, Condvar)) -> Result<WalkFindings, (PathBuf, Errno)> {
-        let mut found = WalkFindings::default();
+    fn take_part(&self, (left, changed): &(Mutex<WalkQueue>, Condvar)) -> Result<Scan, (PathBuf, Errno)> {
+        let mut found = Scan::default();
         let lock = || left.lock().unwrap_or_else(PoisonError::into_inner);
         let mut now = lock();
         loop {
@@ -363,7 +355,7 @@ impl Walk<'_> {
     }
 
     /// Looks at the tracked files of one folder; gives the folders below it that have some.
-    fn folder(&self, folder: &Folder, found: &mut WalkFindings) -> rustix::io::Result<Vec<Folder>> {
+    fn folder(&self, folder: &Folder, found: &mut Scan) -> rustix::io::Result<Vec<Folder>> {
         let entries = self.index.entries();
         let opened = match folder.open() {
             Err(errno) if is_gone(errno) => {
@@ -429,7 +421,7 @@ impl Walk<'_> {
         folder: &Folder,
         mut unknown: Vec<(&[u8], FileType)>,
         submodules: &[&[u8]],
-        found: &mut WalkFindings,
+        found: &mut Scan,
     ) {
         if self.folds() && !unknown.is_empty() {
             let tracked = self.index.entries()[folder.entries.clone()].iter();

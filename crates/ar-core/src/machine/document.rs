@@ -1,6 +1,5 @@
 //! Open attempts as the journal has them: one flat object each, whose empty fields its step does not need.
 
-use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Attempt, AttemptHead, Draft, Made, OpenRun, Ported, Recording};
@@ -96,10 +95,8 @@ impl Attempts {
 
 impl Serialize for Attempts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut seq = serializer.serialize_seq(None)?;
-        self.open.iter().try_for_each(|entry| seq.serialize_element(&EntryDocument::of(entry)))?;
-        self.malformed.iter().try_for_each(|(document, _)| seq.serialize_element(document))?;
-        seq.end()
+        let malformed = self.malformed.iter().map(|(document, _)| document.clone());
+        serializer.collect_seq(self.open.iter().map(EntryDocument::of).chain(malformed))
     }
 }
 
