@@ -421,21 +421,14 @@ fn regular_size(file: &File) -> io::Result<u64> {
 
 /// Reads a file that [`open_regular`] opens.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
-    let (mut file, size) = open_sized(path)?;
-    let mut bytes = with_room(size);
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Room for the content of a file, so that it is read in one go.
-fn with_room(size: u64) -> Vec<u8> {
-    Vec::with_capacity(usize::try_from(size).map_or(0, |size| size.saturating_add(1)))
+    read_at_most(path, u64::MAX)
 }
 
 /// Does what [`read_regular`] does with a file of at most `limit` bytes; a larger one is refused.
 pub fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let (file, size) = open_sized(path)?;
-    let mut bytes = with_room(size.min(limit));
+    // With room for all of it, so that it is read in one go.
+    let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).map_or(0, |size| size.saturating_add(1)));
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > limit {
         true => Err(io::Error::new(ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes"))),
@@ -503,29 +496,19 @@ impl FileStamp {
     /// at 100 Hz or more on Linux, or in whole seconds, on some only even ones.
     pub fn is_settled(&self) -> bool {
         let keeps_parts = self.changed.1 != 0;
-        self.is_older_than(if keeps_parts { Duration::from_millis(100) } else { Duration::from_secs(3) })
-    }
-
-    fn is_older_than(&self, age: Duration) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (seconds, nanoseconds) = self.changed;
-        let then = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
-        let since = then.and_then(|(seconds, nanoseconds)| now.checked_sub(Duration::new(seconds, nanoseconds)));
+        let age = if keeps_parts { Duration::from_millis(100) } else { Duration::from_secs(3) };
+        let since = moment(self.changed).and_then(|then| SystemTime::now().duration_since(then).ok());
         since.is_some_and(|since| since >= age)
     }
 
     /// When the content was changed last; absent for a time that no program can set.
     pub fn modified(&self) -> Option<SystemTime> {
-        let (seconds, nanoseconds) = self.modified;
-        let since = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
-        UNIX_EPOCH.checked_add(since)
+        moment(self.modified)
     }
 
     /// When a process wrote to the file, renamed it or changed its rights last; no program can set that time.
     pub fn changed(&self) -> SystemTime {
-        let (seconds, nanoseconds) = self.changed;
-        let since = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
-        UNIX_EPOCH + since.map_or(Duration::ZERO, |(seconds, nanoseconds)| Duration::new(seconds, nanoseconds))
+        moment(self.changed).unwrap_or(UNIX_EPOCH)
     }
 
     /// Returns whether this is the stamp of the same file.
@@ -559,6 +542,12 @@ impl FileStamp {
             changed: (meta.ctime(), meta.ctime_nsec()),
         }
     }
+}
+
+/// A moment that a stamp has in seconds and nanoseconds; `None` for one before 1970.
+fn moment((seconds, nanoseconds): (i64, i64)) -> Option<SystemTime> {
+    let since = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
+    UNIX_EPOCH.checked_add(since)
 }
 
 /// The time since the last change of the file at `path`, by the clock of its file system. Zero if the change lies in the

@@ -44,16 +44,11 @@ pub(in crate::git) struct Syncs {
     /// The folders whose names in those above them are on the disk, by device and inode.
     folders: RefCell<HashMap<PathBuf, (u64, u64)>>,
     /// Set once branches and the index may wait for [`Syncs::take`].
-    is_deferred: Cell<bool>,
+    pub(in crate::git) is_deferred: Cell<bool>,
     deferred: RefCell<Unsynced>,
 }
 
 impl Syncs {
-    /// From here on [`Syncs::soon`] only notes what is to be synced.
-    pub(in crate::git) fn defer(&self) {
-        self.is_deferred.set(true);
-    }
-
     /// Takes what was noted since the last call and is not synced.
     pub(in crate::git) fn take(&self) -> Unsynced {
         self.deferred.take()

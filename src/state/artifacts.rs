@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{SESSIONS_FOLDER, SessionFolder, StateError, read_json, write_json_unsynced};
+use super::{SESSIONS_FOLDER, SessionFolder, StateError, files_below, read_json, write_json_unsynced};
 use crate::crash;
 use crate::domain::{Artifact, ExperimentId, FORMAT_VERSION};
 use crate::fs::{
@@ -197,20 +197,11 @@ pub fn forget_artifacts_of(run: &Path) -> Result<(), StateError> {
 
 /// The regular files below a folder.
 fn artifacts_below(folder: &Path) -> Vec<Artifact> {
-    let mut artifacts = Vec::new();
-    let mut left = vec![PathBuf::new()];
-    while let Some(below) = left.pop() {
-        for entry in fs::read_dir(folder.join(&below)).into_iter().flatten().flatten() {
-            let path = below.join(entry.file_name());
-            match (entry.metadata(), path.to_str()) {
-                (Ok(meta), _) if meta.is_dir() => left.push(path),
-                (Ok(meta), Some(name)) if meta.is_file() => {
-                    artifacts.push(Artifact { path: name.to_owned(), bytes: meta.len() });
-                }
-                _ => {}
-            }
-        }
-    }
+    let artifact = |path: PathBuf| {
+        let meta = fs::symlink_metadata(folder.join(&path)).ok().filter(|meta| meta.is_file())?;
+        Some(Artifact { path: path.to_str()?.to_owned(), bytes: meta.len() })
+    };
+    let mut artifacts: Vec<Artifact> = files_below(folder, Path::new("")).into_iter().filter_map(artifact).collect();
     artifacts.sort_by(|one, other| one.path.cmp(&other.path));
     artifacts
 }

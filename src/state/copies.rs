@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{SESSIONS_FOLDER, StateError};
-use crate::fs::{FileStamp, create_folder, failed, in_writable_folder, make_writable};
+use crate::fs::{FileStamp, create_folder, failed, if_there, in_writable_folder, make_writable};
 
 /// The most bytes to copy in total.
 pub const COPIED_BYTES: u64 = 1 << 30;
@@ -194,10 +194,10 @@ fn beneath(root: &Path, path: &Path) -> io::Result<Option<Metadata>> {
             return Ok(None);
         }
         here.push(part);
-        found = match in_writable_folder(&here, || fs::symlink_metadata(&here)) {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-            found => Some(found?),
-        };
+        found = if_there(in_writable_folder(&here, || fs::symlink_metadata(&here)))?;
+        if found.is_none() {
+            return Ok(None);
+        }
     }
     Ok(found)
 }

@@ -1,8 +1,7 @@
 //! The places of a session's files, and their locks.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,8 +13,8 @@ use sha2::{Digest, Sha256};
 use super::{EVENT_LOGS, MEMORY_FILES, PROGRESS, StateError, files_below, read_json, write_json};
 use crate::domain::{Contract, ExperimentId, Tag};
 use crate::fs::{
-    GLANCE, OWN_FOLDER, create_folder, failed, is_irregular, lock_within, move_away, move_no_folder_away, open_regular,
-    read_regular, retry_if_removed, share_within, write_atomic,
+    GLANCE, OWN_FOLDER, create_folder, failed, if_there, is_at, is_irregular, lock_within, move_away,
+    move_no_folder_away, open_regular, read_regular, retry_if_removed, share_within, write_atomic,
 };
 
 /// The lock of a working tree, in its git folder: two sessions cannot share a `HEAD`.
@@ -242,10 +241,7 @@ impl SessionFolder {
     }
 
     fn has_lock(&self, lock: &OwnerLock) -> bool {
-        match (fs::metadata(self.lock_path()), lock.session.metadata()) {
-            (Ok(there), Ok(held)) => (there.dev(), there.ino()) == (held.dev(), held.ino()),
-            _ => false,
-        }
+        is_at(&lock.session, &self.lock_path()).unwrap_or(false)
     }
 
     /// Locks the session again if the lock file was deleted.
@@ -285,11 +281,8 @@ fn refuse(path: PathBuf) -> Result<(), StateError> {
 /// The process that has held the lock at `path` for all of `patience`. Takes a shared lock for a moment, which [`hold`]
 /// waits out.
 fn look_at(path: &Path, patience: Duration) -> Result<Option<Owner>, StateError> {
-    let mut file = match open_regular(path) {
-        Ok(file) => file,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-        Err(error) => return Err(failed("open", path)(error).into()),
-    };
+    let opened = if_there(open_regular(path)).map_err(failed("open", path))?;
+    let Some(mut file) = opened else { return Ok(None) };
     match share_within(&file, patience) {
         Ok(true) => Ok(None),
         Ok(false) => Ok(Some(Owner::of(&mut file))),

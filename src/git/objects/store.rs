@@ -1,8 +1,8 @@
 //! The object database, and the objects that this process wrote, held until no `git gc` beside it can remove them any more.
 //!
 //! `git gc --prune=now` deletes what no ref leads to at the moment in which it looks, also an object whose ref is placed a
-//! moment later. So what is written stays in memory: reads find it there, and [`Objects::rewrite_lost`] writes it again where it
-//! is gone from the disk.
+//! moment later. So what is written stays in memory: reads find it there, and [`Objects::rewrite_all_lost`] writes it again
+//! where it is gone from the disk.
 //!
 //! An open store of gix knows the packs that it listed last, and can miss an object that is in a pack of a moment later. So a
 //! read that misses an object is repeated in a store opened afresh. While packs change, that is repeated, too.
@@ -173,7 +173,7 @@ impl Objects {
             ids.push(id);
         }
         self.sync(ids)?;
-        self.rewrite_lost()
+        self.rewrite_lost(false)
     }
 
     /// Syncs those of the objects that have files of their own; others were in a pack before.
@@ -232,17 +232,14 @@ impl Objects {
         }
     }
 
-    /// Writes the objects of the experiment that is open again which a process has pruned from the disk.
-    pub(in crate::git) fn rewrite_lost(&self) -> Result<()> {
-        self.rewrite_lost_of(false)
-    }
-
     /// Writes all objects that are held again which a process has pruned from the disk.
     pub fn rewrite_all_lost(&self) -> Result<()> {
-        self.rewrite_lost_of(true)
+        self.rewrite_lost(true)
     }
 
-    fn rewrite_lost_of(&self, all: bool) -> Result<()> {
+    /// Writes the objects that are held again which a process has pruned from the disk, of `all` experiments or of the one that is
+    /// open.
+    pub(in crate::git) fn rewrite_lost(&self, all: bool) -> Result<()> {
         const WHAT: &str = "looking for objects that were written";
         let mut held = self.held.borrow_mut();
         let mut lost: Vec<_> = held.recent(all).filter(|(id, _)| !self.loose_path(*id).exists()).collect();

@@ -4,6 +4,7 @@
 //! that will be made. An advisory lock on that file lives as long as the process. A process that gets this lock and
 //! finds names knows that their maker died.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -17,7 +18,7 @@ use gix::bstr::{BStr, ByteSlice};
 use gix::refs::FullNameRef;
 
 use crate::fs::{free_name, if_exists, lock_within, open_regular, read_regular};
-use crate::git::{At, During, GitError, HeadTarget, LockOwner, Refs, Result, collect_files, lock_path, replace_file};
+use crate::git::{At, GitError, HeadTarget, LockOwner, Refs, Result, collect_files, lock_path, replace_file};
 
 /// A ref whose file names nothing, as a power cut leaves it, or a branch whose commit was pruned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,32 +60,25 @@ impl Refs {
     /// Lists all readable refs below `prefix` with the objects that they name, sorted by name. If a ref's file names
     /// nothing, its packed object counts, if there is one.
     pub fn readable_refs_under(&self, prefix: &str) -> Result<Vec<(String, String)>> {
-        const WHAT: &str = "reading the packed refs";
         let broken = self.broken_refs(prefix)?;
         if broken.is_empty() {
             return self.refs_under(prefix);
         }
-        self.refresh_packed_refs()?;
-        let mut found = Vec::new();
-        if let Some(packed) = self.gix.refs.open_packed_buffer().during(WHAT)? {
-            for reference in packed.iter_prefixed(format!("{prefix}/").into()).during(WHAT)? {
-                let reference = reference.during(WHAT)?;
-                found.push((reference.name.as_bstr().to_string(), reference.target().to_string()));
-            }
-        }
+        let below = format!("{prefix}/");
+        let packed =
+            self.packed_lines()?.into_iter().map(|(name, (object, _))| (name.to_str_lossy().into_owned(), object));
+        let mut found: BTreeMap<String, String> = packed.filter(|(name, _)| name.starts_with(&below)).collect();
         let mut files = Vec::new();
         collect_files(&self.gix.common_dir().join(prefix), true, may_be_ref, &mut files)?;
         for path in files {
             let Ok(name) = path.strip_prefix(self.gix.common_dir()) else { continue };
             let name = name.to_string_lossy().into_owned();
             if broken.iter().all(|broken| broken.name != name) {
-                found.retain(|(packed, _)| *packed != name);
                 let content = fs::read_to_string(&path).at("reading", &path)?;
-                found.push((name, content.trim().to_owned()));
+                found.insert(name, content.trim().to_owned());
             }
         }
-        found.sort();
-        Ok(found)
+        Ok(found.into_iter().collect())
     }
 
     /// The first line of the packed refs that names no ref, from 1; git does not go beyond it, and so loses refs.

@@ -208,7 +208,7 @@ impl Refs {
     }
 
     /// The packed refs by name, each with its object, and with what that one is on if that is known.
-    fn packed_lines(&self) -> Result<PackedLines> {
+    pub(super) fn packed_lines(&self) -> Result<PackedLines> {
         const WHAT: &str = "reading the packed refs";
         self.refresh_packed_refs()?;
         let mut lines = PackedLines::new();

@@ -137,7 +137,8 @@ impl Refs {
         let name = full_name(if on_branch { "HEAD" } else { branch })?;
         let expected = PreviousValue::MustExistAndMatch(Target::Object(object_id(from)?));
         let edit = RefEdit::update(name, object_id(to)?, expected, why).with_deref(on_branch);
-        self.edit_refs([edit]).map_err(|err| self.moved_meanwhile(branch, from, err))?;
+        // A lost race for the ref is told from any other failure.
+        self.edit_refs([edit]).map_err(|err| self.expect(branch, Some(from)).err().unwrap_or(err))?;
         self.sync_ref(branch)
     }
 
@@ -278,7 +279,7 @@ impl Refs {
         self.written.borrow_mut().insert(refname.to_owned(), None);
         crash::point("git.ref_moved");
         // Git may have pruned objects that only this ref led to, and that a working tree is still on.
-        self.objects.rewrite_lost()?;
+        self.objects.rewrite_lost(false)?;
         self.sync_ref(refname)
     }
 
@@ -313,7 +314,7 @@ impl Refs {
         }));
         crash::point("git.ref_moved");
         // Git may have pruned the objects before the refs led to them.
-        self.objects.rewrite_lost()
+        self.objects.rewrite_lost(false)
     }
 
     /// Takes the refs that this process changed since the last call, by full name. Each comes with the object that it
@@ -355,11 +356,6 @@ impl Refs {
             return Ok(());
         }
         Err(GitError::RefMoved { name: name.to_owned(), expected: expected.cloned(), found })
-    }
-
-    /// Tells a lost race for a ref from any other failure.
-    fn moved_meanwhile(&self, name: &str, expected: &CommitId, err: GitError) -> GitError {
-        self.expect(name, Some(expected)).err().unwrap_or(err)
     }
 
     /// Syncs a ref's file and the folders above it, a branch perhaps later. `HEAD` is the working tree's own. If a

@@ -197,7 +197,7 @@ impl Repo {
     /// step that relies on them first syncs what [`Repo::unsynced`] gives. Objects and records are on the disk at once
     /// as before.
     pub fn defer_syncs(&self) {
-        self.objects.syncs.defer();
+        self.objects.syncs.is_deferred.set(true);
     }
 
     /// Takes the changes since the last call that are not synced.

@@ -136,22 +136,6 @@ pub(super) fn bar(contract: &Contract, records: &[Record], diff: DiffStat) -> Ke
     KeepBar { direction: contract.metric.direction, min_delta, bars }
 }
 
-/// Judges a change's first run. The `records` are those up to its base; the noise is that of the whole `history`. `None` where
-/// there is nothing fresh to compare with.
-fn screened(
-    contract: &Contract,
-    history: &History,
-    records: &[Record],
-    diff: DiffStat,
-    first: Sample,
-) -> Option<Screen> {
-    let incumbent = numbered_keep(records)?;
-    let (fresh, baseline) = (fresh_runs(incumbent), records.first().map(fresh_runs).unwrap_or_default());
-    let (noise, failed) = (session_noise(history), failed_screens(history, incumbent));
-    let judge = || judge_screen(&bar(contract, records, diff), (&fresh, &baseline), noise.as_ref(), &failed, first);
-    (!fresh.is_empty()).then(judge)
-}
-
 /// The first runs of the changes of this incumbent that failed the screen, since one of them had fresh runs.
 fn failed_screens(history: &History, incumbent: &Record) -> Vec<f64> {
     let is_fresh = |run: &Run| run.role == Some(RunRole::Confirm) && !run.void;
@@ -163,7 +147,8 @@ fn failed_screens(history: &History, incumbent: &Record) -> Vec<f64> {
         .collect()
 }
 
-/// The verdict on a change's first run, by what its value alone says: `Keep` if it gets fresh runs.
+/// The verdict on a change's first run, by what its value alone says: `Keep` if it gets fresh runs. The `records` are those up to
+/// its base; the noise is that of the whole `history`.
 pub(super) fn screen(
     contract: &Contract,
     (history, records): (&History, &[Record]),
@@ -172,8 +157,14 @@ pub(super) fn screen(
     by_value: Verdict,
 ) -> Verdict {
     let (value, Some(seed)) = first else { return by_value };
-    let sample = Sample { seed, value: value.value };
-    let Some(screened) = screened(contract, history, records, diff, sample) else { return by_value };
+    let Some(incumbent) = numbered_keep(records) else { return by_value };
+    let (fresh, baseline) = (fresh_runs(incumbent), records.first().map(fresh_runs).unwrap_or_default());
+    if fresh.is_empty() {
+        return by_value;
+    }
+    let (bar, sample) = (bar(contract, records, diff), Sample { seed, value: value.value });
+    let (noise, failed) = (session_noise(history), failed_screens(history, incumbent));
+    let screened = judge_screen(&bar, (&fresh, &baseline), noise.as_ref(), &failed, sample);
     let is_simple = contract.simpler_wins.is_some() && by_value.outcome == Outcome::Keep;
     let why = match (screened, by_value.outcome) {
         (Screen::Passed, Outcome::Keep) | (Screen::Failed, Outcome::Discard | Outcome::Crash) => return by_value,
