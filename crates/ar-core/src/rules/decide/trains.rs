@@ -50,16 +50,12 @@ pub struct Line {
     merges: Vec<(Vec<ExperimentId>, ExperimentId, MergedChange)>,
 }
 
-/// A change of places within a line.
-enum Move {
+/// A step, or a change of places within a line.
+enum Decided {
+    Step(LineStep),
     Uncouple(ExperimentId),
     Isolate(ExperimentId),
     Split,
-}
-
-enum Decided {
-    Step(LineStep),
-    Move(Move),
 }
 
 impl Line {
@@ -174,15 +170,15 @@ impl Line {
         loop {
             match self.decide(on) {
                 Decided::Step(step) => return step,
-                Decided::Move(Move::Uncouple(id)) => {
+                Decided::Uncouple(id) => {
                     let car = self.take(id);
                     self.waiting.extend(car);
                 }
-                Decided::Move(Move::Isolate(id)) => {
+                Decided::Isolate(id) => {
                     let car = self.take(id);
                     self.alone.extend(car);
                 }
-                Decided::Move(Move::Split) => self.groups = self.groups.drain(..).flat_map(halves).collect(),
+                Decided::Split => self.groups = self.groups.drain(..).flat_map(halves).collect(),
             }
         }
     }
@@ -255,7 +251,7 @@ impl Line {
                 match self.merge_of(&cars[..place], *id) {
                     None => return merge(&cars[..place], *id),
                     Some(MergedChange::Clean) => {}
-                    Some(MergedChange::Conflict | MergedChange::Empty) => return Decided::Move(Move::Uncouple(*id)),
+                    Some(MergedChange::Conflict | MergedChange::Empty) => return Decided::Uncouple(*id),
                 }
             }
             trials.push(Trial::Train { on: on.incumbent, cars });
@@ -264,7 +260,7 @@ impl Line {
             return self.try_trials(trials);
         }
         if self.groups.iter().any(|group| group.cars.len() > 1) {
-            return Decided::Move(Move::Split);
+            return Decided::Split;
         }
         let tested = || self.groups.iter().filter_map(|group| only(group).zip(group.tested.as_ref()));
         let decided = tested().find_map(|(car, tested)| after_single(car, tested, on));
@@ -349,7 +345,7 @@ fn discard(car: ExperimentId, why: Why) -> Decided {
 fn conflicting(car: &Car, why: Why, on: &Incumbent) -> Decided {
     match &car.afresh {
         _ if on.may_ask && car.asked.is_none() => Decided::Step(LineStep::Ask(car.id)),
-        None => Decided::Move(Move::Isolate(car.id)),
+        None => Decided::Isolate(car.id),
         Some(afresh) => replace(car, afresh, None, on).map_or_else(|| discard(car.id, why), Decided::Step),
     }
 }
