@@ -3,6 +3,7 @@
 use super::name::{
     AGGREGATES, LINKS, PARTS, PROCESSES, PROGRESS, contains, is_blank, is_decoration, is_marker, qualifies,
 };
+use super::valid_text;
 
 /// The extent and process of a mention's number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,12 +145,6 @@ fn keys_around(text: &str) -> Vec<&str> {
         }
     }
     keys
-}
-
-/// The text at the start of some bytes.
-fn valid_text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes)
-        .unwrap_or_else(|error| std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default())
 }
 
 /// The length of the words at the start of `text` that name all parts: `mean`, `averaged over 3 seeds`.

@@ -160,7 +160,7 @@ fn is_spelling(place: &str, name: &str) -> bool {
 }
 
 fn number(place: &str, text: &str, unit: Option<String>) -> Result<MetricMention, MetricFileError> {
-    let value = whole(text.as_bytes()).map(|value| value.with_unit(unit.map(|unit| Unit::new(&unit))).into());
+    let value = whole(text.as_bytes()).map(|value| value.with_unit(unit.map(|unit| Unit::new(&unit))));
     let found = || text.chars().take(60).collect::<String>();
     value.ok_or_else(|| MetricFileError::NotANumber(format!("has no number at `{place}`: {}", found())))
 }

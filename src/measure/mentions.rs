@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use memchr::{memchr2, memmem, memrchr2};
 use regex::bytes::Regex;
-use serde::{Deserialize, Serialize};
 
 use super::extent::{Extent, Extents, Process};
-use super::{LEFT, RIGHT, Reading, Value, is_between, is_blank, is_decoration, is_stale, reading_between, whole};
+use super::name::{BETWEEN, LEFT, RIGHT, Reading, contains, is_blank, is_decoration, is_stale, reading_between};
+use super::{MetricMention, whole};
 use crate::domain::{
     COMPOSITE, ErrorKind, MetricSource, MetricSpec, Number, PartOf, Unit, UserError, few, nearest, refuse,
 };
@@ -129,7 +129,7 @@ impl Mentions {
         self.metric.look(lines, range);
         self.axes.iter_mut().for_each(|axis| axis.look(lines, range));
         self.memory.backwards(lines, range, |which, reading| {
-            let Reading::Value(_, Value::Finite(number)) = reading.named(MEMORY[which]) else { return false };
+            let Reading::Value(_, MetricMention::Number(number)) = reading.named(MEMORY[which]) else { return false };
             let number = number.named(MEMORY[0]);
             let is_memory = number.unit.as_ref().is_some_and(Unit::is_bytes);
             self.memory_gb = Some(number.value).filter(|_| is_memory).or(self.memory_gb);
@@ -173,9 +173,8 @@ struct ProcessMentions {
 }
 
 impl ProcessMentions {
-    fn of(extent: Extent, value: Value) -> ProcessMentions {
-        let finite = if let Value::Finite(number) = &value { Some(number.clone()) } else { None };
-        let found = MetricMention::from(value);
+    fn of(extent: Extent, found: MetricMention) -> ProcessMentions {
+        let finite = found.clone().number();
         match extent {
             Extent::Whole => {
                 ProcessMentions { last: Some(found.clone()), whole: Some(found), finite, ..ProcessMentions::default() }
@@ -334,7 +333,7 @@ pub(super) fn is_of_another_run(text: &str) -> bool {
             return true;
         }
         far = word.eq_ignore_ascii_case("far");
-        if !far && !is_between(word) {
+        if !far && !contains(BETWEEN, word) {
             return false;
         }
         rest = &rest[..rest.len() - word.len()];
@@ -344,10 +343,7 @@ pub(super) fn is_of_another_run(text: &str) -> bool {
 
 /// The word at the end of `text`.
 pub(super) fn word_before(text: &str) -> &str {
-    let start = text
-        .rfind(|c: char| !c.is_alphanumeric() && c != '_')
-        .map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8));
-    &text[start..]
+    text.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
 }
 
 /// Returns whether `left` ends inside a quoted text that is the first argument of a call.
@@ -359,25 +355,6 @@ fn is_in_call(left: &str) -> bool {
         let quote = argument.chars().next().filter(|c| matches!(c, '\'' | '"' | '`'));
         is_call && quote.is_some_and(|quote| !argument[1..].contains(quote))
     })
-}
-
-/// The value in the last mention of the metric.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MetricMention {
-    /// A finite number.
-    Number(Number),
-    /// `nan`, `inf` or a number too large or too small for a double, as it was written.
-    NotFinite(String),
-}
-
-impl From<Value> for MetricMention {
-    fn from(value: Value) -> Self {
-        match value {
-            Value::Finite(number) => MetricMention::Number(number),
-            Value::NotFinite(raw) => MetricMention::NotFinite(raw),
-        }
-    }
 }
 
 /// Finds mentions in lines without escapes.
@@ -442,7 +419,7 @@ impl Search {
                 let mut end = lines.len();
                 loop {
                     let start = memrchr2(b'\n', b'\r', &lines[..end]).map_or(0, |brk| brk + 1);
-                    let values: Vec<Value> = regex
+                    let values: Vec<MetricMention> = regex
                         .captures_iter(&lines[start..end])
                         .filter(|found| found.get(0).is_some_and(|all| range.contains(&(start + all.start()))))
                         .filter_map(|found| whole(found.get(1)?.as_bytes()))
@@ -479,7 +456,7 @@ mod tests {
         let log = [&b"a: 1\nb: 2\n"[..], &b"step 7\n".repeat(5000), b"a: 3 | b: 4\nb: x\n"].concat();
         let mut seen = Vec::new();
         Search::names(&["a", "b"]).backwards(&log, &(0..log.len()), |which, reading| {
-            if let Reading::Value(_, Value::Finite(number)) = reading {
+            if let Reading::Value(_, MetricMention::Number(number)) = reading {
                 seen.push((which, number.raw));
             }
             seen.len() == 3

@@ -15,9 +15,9 @@ mod verdict;
 
 pub use clean::*;
 pub use file::*;
-pub use mentions::*;
+use mentions::*;
 use name::*;
-use number::*;
+pub use number::*;
 pub use scanner::*;
 pub use summary::*;
 pub use verdict::*;

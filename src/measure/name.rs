@@ -8,7 +8,7 @@
 
 use super::extent::{Extent, Extents, aggregate_behind, before_aggregate, is_progress, object_part, step_behind};
 use super::{
-    NAME_FIELDS, VALUE_FIELDS, Value, is_elsewhere, is_of_another_run, next_char, value_at, whole, word_before,
+    MetricMention, NAME_FIELDS, VALUE_FIELDS, is_elsewhere, is_of_another_run, next_char, value_at, whole, word_before,
 };
 use crate::domain::{SCALES, Unit, WordList, word_list};
 
@@ -22,7 +22,7 @@ pub(super) const RIGHT: usize = 256;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Reading {
     /// This value.
-    Value(Extents, Value),
+    Value(Extents, MetricMention),
     /// Nothing, because any of these numbers can be meant.
     Several(Vec<String>),
 }
@@ -31,7 +31,7 @@ impl Reading {
     /// It as what a name says; see [`Number::named`](crate::domain::Number::named).
     pub(super) fn named(self, name: &str) -> Reading {
         match self {
-            Reading::Value(standing, value) => Reading::Value(standing, value.named(name)),
+            Reading::Value(standing, value) => Reading::Value(standing, value.named(name, None)),
             several @ Reading::Several(_) => several,
         }
     }
@@ -107,7 +107,7 @@ fn unit_behind(right: &[u8]) -> Option<(usize, Unit)> {
 }
 
 /// The number that has its name in one field and its value in another: `{"metric": "loss", "value": 1}`, `metric=loss value=1`.
-fn value_of_fields(left: &str, right: &[u8], cut: bool) -> Option<Value> {
+fn value_of_fields(left: &str, right: &[u8], cut: bool) -> Option<MetricMention> {
     let quote = left.chars().next_back().filter(|c| matches!(c, '"' | '\''));
     let ends = |c| quote.map_or_else(|| is_blank(c) || matches!(c, ',' | ';' | '|'), |quote| c == quote);
     let key = left.strip_suffix(|c| Some(c) == quote).unwrap_or(left).trim_end().strip_suffix([':', '='])?.trim_end();
@@ -255,7 +255,7 @@ fn after_blank(name: &str, before: &str, form: NumberForm) -> bool {
     if is_value(token) || is_marker(token) {
         return true;
     }
-    if qualifies(token) || prints(token) || is_of_another_run(before) {
+    if qualifies(token) || contains(PRINTERS, token) || is_of_another_run(before) {
         return false;
     }
     let is_behind_value = is_value(token_before(before[..token_start].trim_end_matches(is_blank)));
@@ -267,10 +267,7 @@ fn after_blank(name: &str, before: &str, form: NumberForm) -> bool {
 
 /// The last run of characters without blanks and brackets.
 fn token_before(text: &str) -> &str {
-    let start = text
-        .rfind(|c: char| is_blank(c) || is_decoration(c) || "|,;()[]{}<>".contains(c))
-        .map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8));
-    &text[start..]
+    text.rsplit(|c: char| is_blank(c) || is_decoration(c) || "|,;()[]{}<>".contains(c)).next().unwrap_or_default()
 }
 
 /// Returns whether `token` is the value of the text before it: a number, with anything glued to it, or a constant.
@@ -298,7 +295,7 @@ const MARKERS: &[&str] = &[
 static STALE: WordList = WordList::new(|| word_list(include_str!("lists/stale.txt")));
 
 /// Words that may stand between such a word and the name: `previous run`.
-const BETWEEN: &[&str] = &["experiment", "number", "result", "results", "run", "score", "session", "value"];
+pub(super) const BETWEEN: &[&str] = &["experiment", "number", "result", "results", "run", "score", "session", "value"];
 
 /// Programs and functions whose arguments a source line shows, while it is not run.
 const PRINTERS: &[&str] = &["echo", "print", "printf", "println"];
@@ -336,16 +333,6 @@ pub(super) fn is_stale(word: &str) -> bool {
     contains(&STALE, word)
 }
 
-/// Returns whether `word` may stand between a word that [`is_stale`] and a name.
-pub(super) fn is_between(word: &str) -> bool {
-    contains(BETWEEN, word)
-}
-
-/// Returns whether `word` before a name marks the line as source code.
-pub(super) fn prints(word: &str) -> bool {
-    contains(PRINTERS, word)
-}
-
 /// Returns whether a part of `word` before a name makes it another name.
 pub(super) fn qualifies(word: &str) -> bool {
     word.split(|c: char| !c.is_alphabetic()).any(|part| is_stale(part) || contains(&QUALIFIERS, part))
@@ -373,7 +360,7 @@ mod tests {
         let mut last = None;
         for (at, _) in line.match_indices(name) {
             let right = &line.as_bytes()[at + name.len()..];
-            if let Some(Reading::Value(_, Value::Finite(number))) =
+            if let Some(Reading::Value(_, MetricMention::Number(number))) =
                 reading_between(name, &line.as_bytes()[..at], right, false)
             {
                 last = Some(number.raw);
@@ -632,7 +619,7 @@ mod tests {
     #[test]
     fn a_unit_in_brackets_stands_between_a_name_and_its_number() {
         let read = |line: &str| match reading_between("latency", b"", line.as_bytes(), false) {
-            Some(Reading::Value(_, Value::Finite(number))) => {
+            Some(Reading::Value(_, MetricMention::Number(number))) => {
                 Some((number.value, number.unit.map(|it| it.to_string())))
             }
             _ => None,
@@ -680,7 +667,7 @@ mod tests {
         ] {
             let at = line.find("latency").unwrap();
             let right = &line.as_bytes()[at + "latency".len()..];
-            let Some(Reading::Value(_, Value::Finite(number))) =
+            let Some(Reading::Value(_, MetricMention::Number(number))) =
                 reading_between("latency", &line.as_bytes()[..at], right, false)
             else {
                 panic!("no number in {line}");

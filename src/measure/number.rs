@@ -1,30 +1,33 @@
 //! Recognises numbers in a log and finds where they end.
 
+use serde::{Deserialize, Serialize};
+
 use crate::domain::{Number, Suffix, Unit, duration};
 
-/// A number in a log.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+/// A number in a log or a metric file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MetricMention {
     /// A finite number.
-    Finite(Number),
+    Number(Number),
     /// `nan`, `inf` or a number too large or too small for a double, as it was written.
     NotFinite(String),
 }
 
-impl Value {
+impl MetricMention {
     /// It in a known unit that is written elsewhere, unless it has one of its own.
-    pub(super) fn with_unit(mut self, unit: Option<Unit>) -> Value {
-        if let Value::Finite(number @ Number { unit: None, .. }) = &mut self {
+    pub(super) fn with_unit(mut self, unit: Option<Unit>) -> MetricMention {
+        if let MetricMention::Number(number @ Number { unit: None, .. }) = &mut self {
             number.unit = unit.filter(Unit::is_known);
         }
         self
     }
 
-    /// It as the value of a name; see [`Number::named`].
-    pub(super) fn named(self, name: &str) -> Value {
+    /// The number, if it is finite.
+    pub(super) fn number(self) -> Option<Number> {
         match self {
-            Value::Finite(number) => Value::Finite(number.named(name)),
-            not_finite @ Value::NotFinite(_) => not_finite,
+            MetricMention::Number(number) => Some(number),
+            MetricMention::NotFinite(_) => None,
         }
     }
 }
@@ -43,7 +46,7 @@ const BEHIND: usize = 64;
 /// Its scale is multiplied out, and a time in several parts, such as `1m 7.5s`, is in seconds. Of an expression such as
 /// `45 / 50 = 0.9` or `45/50 (90%)` the result counts. `1/20`, `1.2.3`, `1 500`, `1'000`, `2nd`, dates and times of day are
 /// no numbers: taking their first digits would invent one.
-pub(super) fn value_at(text: &[u8]) -> Option<(Value, usize)> {
+pub(super) fn value_at(text: &[u8]) -> Option<(MetricMention, usize)> {
     let mut at = 0;
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| text.starts_with(wrapper)) {
         at = wrapper.len();
@@ -56,24 +59,24 @@ pub(super) fn value_at(text: &[u8]) -> Option<(Value, usize)> {
 }
 
 /// The value that all of `text` is, blanks around it aside.
-pub(super) fn whole(text: &[u8]) -> Option<Value> {
+pub(super) fn whole(text: &[u8]) -> Option<MetricMention> {
     let text = text.trim_ascii();
     let (value, length) = value_at(text)?;
     (length == text.len()).then_some(value)
 }
 
-fn bare(text: &[u8]) -> Option<(Value, usize)> {
+fn bare(text: &[u8]) -> Option<(MetricMention, usize)> {
     let sign = usize::from(matches!(text.first(), Some(b'+' | b'-')));
     for word in NOT_FINITE {
         let end = sign + word.len();
         if text.get(sign..end).is_some_and(|found| found.eq_ignore_ascii_case(word)) {
             let bounded = next_char(&text[end..]).is_none_or(|c| !c.is_alphanumeric() && c != '_');
-            return bounded.then(|| (Value::NotFinite(ascii(&text[..end])), end));
+            return bounded.then(|| (MetricMention::NotFinite(ascii(&text[..end])), end));
         }
     }
     let window = valid(text);
     if let Some((seconds, length)) = duration(window).filter(|(_, length)| ends(&text[*length..], false)) {
-        return Some((Value::Finite(Number::of_duration(seconds, &window[..length])), length));
+        return Some((MetricMention::Number(Number::of_duration(seconds, &window[..length])), length));
     }
     let Digits { end, is_grouped, is_decimal, has_exponent } = Digits::of(text, sign)?;
     let suffix = Suffix::of(valid(&text[end..]));
@@ -98,8 +101,8 @@ fn bare(text: &[u8]) -> Option<(Value, usize)> {
         raw.retain(|c| c != ',');
     }
     let value = match Number::with_suffix(&raw, &ascii(&text[..end + unit]), suffix) {
-        Some(number) => Value::Finite(number),
-        None => Value::NotFinite(raw),
+        Some(number) => MetricMention::Number(number),
+        None => MetricMention::NotFinite(raw),
     };
     let (unit, length) = deviation(&text[after..]).filter(|_| unit == 0).unzip();
     Some((value.with_unit(unit), after + length.unwrap_or_default()))
@@ -196,7 +199,7 @@ fn equals_length(text: &[u8]) -> Option<usize> {
 }
 
 /// The result behind an expression, after an equals sign or in brackets, and the bytes up to its end.
-fn result(text: &[u8]) -> Option<(Value, usize)> {
+fn result(text: &[u8]) -> Option<(MetricMention, usize)> {
     let bracket = || (text.get(blanks(text)) == Some(&b'(')).then(|| blanks(text) + 1);
     let at = equals_length(text).or_else(bracket)?;
     value_at(&text[at..]).map(|(value, length)| (value, at + length))
@@ -210,9 +213,13 @@ fn blanks(text: &[u8]) -> usize {
 fn valid(text: &[u8]) -> &str {
     let text = &text[..text.len().min(BEHIND)];
     let line = text.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(text.len());
-    let text = &text[..line];
-    std::str::from_utf8(text)
-        .unwrap_or_else(|error| std::str::from_utf8(&text[..error.valid_up_to()]).unwrap_or_default())
+    valid_text(&text[..line])
+}
+
+/// Everything up to the first byte that is no UTF-8.
+pub(super) fn valid_text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes)
+        .unwrap_or_else(|error| std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default())
 }
 
 /// The length of a standard deviation that is glued to its mean, as in `0.818192+0.011359`.
@@ -271,14 +278,7 @@ pub(super) fn next_char(text: &[u8]) -> Option<char> {
     if first.is_ascii() {
         return Some(char::from(first));
     }
-    let window = &text[..text.len().min(4)];
-    match std::str::from_utf8(window) {
-        Ok(valid) => valid.chars().next(),
-        Err(error) if error.valid_up_to() > 0 => {
-            std::str::from_utf8(&window[..error.valid_up_to()]).ok().and_then(|valid| valid.chars().next())
-        }
-        Err(_) => Some('\u{0}'),
-    }
+    valid_text(&text[..text.len().min(4)]).chars().next().or(Some('\u{0}'))
 }
 
 fn ascii(text: &[u8]) -> String {
@@ -291,8 +291,8 @@ mod tests {
 
     fn raw(text: &str) -> Option<String> {
         match value_at(text.as_bytes())?.0 {
-            Value::Finite(number) => Some(number.raw),
-            Value::NotFinite(raw) => Some(format!("not finite: {raw}")),
+            MetricMention::Number(number) => Some(number.raw),
+            MetricMention::NotFinite(raw) => Some(format!("not finite: {raw}")),
         }
     }
 
@@ -338,8 +338,10 @@ mod tests {
 
     fn read(text: &str) -> Option<(f64, Option<String>, usize)> {
         match value_at(text.as_bytes())? {
-            (Value::Finite(number), length) => Some((number.value, number.unit.map(|unit| unit.to_string()), length)),
-            (Value::NotFinite(_), _) => None,
+            (MetricMention::Number(number), length) => {
+                Some((number.value, number.unit.map(|unit| unit.to_string()), length))
+            }
+            (MetricMention::NotFinite(_), _) => None,
         }
     }
 

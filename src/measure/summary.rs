@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::{Cleaner, Decoder, Value, is_elsewhere, is_marker, value_at, whole};
+use super::{Cleaner, Decoder, MetricMention, is_elsewhere, is_marker, value_at, whole};
 use crate::domain::{FailureClass, Number, WordList, word_list};
 
 /// Number of bytes to keep from the end of a log.
@@ -79,10 +79,7 @@ pub(super) fn excerpt(lines: &[&str]) -> String {
 /// The finite number of a line that consists of this name and it: `val_bpb:  0.9979`.
 pub fn summary_number(line: &str, name: &str) -> Option<Number> {
     let value = line.trim().strip_prefix(name)?.trim_start().strip_prefix([':', '='])?;
-    match whole(value.as_bytes())? {
-        Value::Finite(number) => Some(number),
-        Value::NotFinite(_) => None,
-    }
+    whole(value.as_bytes())?.number()
 }
 
 /// Every number in `log` that has a name; each name once, with its last number, in the log's order. Then the names whose
@@ -95,12 +92,9 @@ pub(super) fn pairs(log: &[u8]) -> (Vec<(String, Number)>, Vec<String>) {
             if seen.len() == MOST_NAMES || !seen.insert(name.clone()) {
                 continue;
             }
-            match value {
-                Value::Finite(number) => {
-                    let number = number.named(&name);
-                    found.push((name, number));
-                }
-                Value::NotFinite(_) => not_finite.push(name),
+            match value.named(&name, None) {
+                MetricMention::Number(number) => found.push((name, number)),
+                MetricMention::NotFinite(_) => not_finite.push(name),
             }
         }
     }
@@ -140,7 +134,7 @@ fn frame_column(line: &str) -> Option<usize> {
     number.starts_with(|c: char| c.is_ascii_digit()).then_some(column)
 }
 
-fn in_line(line: &str) -> Vec<(String, Value)> {
+fn in_line(line: &str) -> Vec<(String, MetricMention)> {
     let mut found = Vec::new();
     for (at, sign) in line.match_indices([':', '=']) {
         let behind = &line[at + sign.len()..];
@@ -160,7 +154,7 @@ fn in_line(line: &str) -> Vec<(String, Value)> {
 }
 
 /// The pairs of a line without `:` and `=`: a name and a number in one cell, or in two cells side by side.
-fn in_cells(line: &str) -> Vec<(String, Value)> {
+fn in_cells(line: &str) -> Vec<(String, MetricMention)> {
     let cells: Vec<&str> = line.split(['|', '│', '┃', '\t', ',', ';']).map(str::trim).collect();
     let mut found = Vec::new();
     for (at, cell) in cells.iter().enumerate() {
@@ -185,10 +179,8 @@ fn name_before(text: &str, tight: bool) -> Option<String> {
     let text = text.trim_end().trim_end_matches('.');
     let quoted = text.ends_with(['"', '\'', '`', '*']);
     let text = text.trim_end_matches(['"', '\'', '`', '*', '\\']);
-    let start = text
-        .rfind(|c: char| "|│┃,;()[]{}<>\"'`*=:\t\u{ff1a}".contains(c) || c.is_control())
-        .map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8));
-    let phrase = &text[start..];
+    let ends = |c: char| "|│┃,;()[]{}<>\"'`*=:\t\u{ff1a}".contains(c) || c.is_control();
+    let phrase = text.rsplit(ends).next().unwrap_or_default();
     let phrase = if quoted { phrase } else { phrase.rsplit("  ").find(|part| !part.is_empty())? };
     let most = if tight && !quoted { 1 } else { MOST_WORDS };
     let mut words: Vec<&str> = Vec::new();

@@ -219,16 +219,6 @@ impl LogSummary {
     }
 }
 
-impl MetricMention {
-    /// The number, if it is finite.
-    fn number(self) -> Option<Number> {
-        match self {
-            MetricMention::Number(number) => Some(number),
-            MetricMention::NotFinite(_) => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod unit_tests {
     use serde_json::json;
