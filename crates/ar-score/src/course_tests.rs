@@ -100,7 +100,7 @@ impl Session {
             "id": id.number(), "sequence": id.number(), "outcome": verdict.outcome, "metrics": numbers,
             "metric": {"name": COMPOSITE, "direction": "higher", "value": value, "raw": raw},
         })));
-        let judged = |claim: &Claim| library.judge(claim, None).is_verified;
+        let judged = |claim: &Claim| !library.supporting(claim, None).is_empty();
         let is_kept = verdict.outcome == Outcome::Keep;
         if is_kept {
             self.earlier.add(artifact, &ids, |_| true);

@@ -145,11 +145,6 @@ fn advice(score: &Score, terms: &ResearchTerms, name: &str) -> String {
 /// Up to how many sources count for source diversity: 12, where the Madani adapter saw its use level off.
 pub const DIVERSITY_CAP: usize = 12;
 
-/// The share of new claims that are verified; `None` without new claims.
-pub fn claim_density(new: usize, verified: usize) -> Option<f64> {
-    share(verified, new)
-}
-
 /// The Shannon entropy of citations, given as how many each source has, over the logarithm of how many sources were cited
 /// so far, of which [`DIVERSITY_CAP`] count; at most 1. 0 where there is one source, `None` without citations.
 pub fn source_diversity(citations: &[usize], sources_so_far: usize) -> Option<f64> {
@@ -167,12 +162,8 @@ pub fn source_diversity(citations: &[usize], sources_so_far: usize) -> Option<f6
     Some((entropy / (most as f64).ln()).min(1.0))
 }
 
-/// The share of sub-topics with a verified claim; `None` without sub-topics.
-pub fn topic_coverage(addressed: usize, topics: usize) -> Option<f64> {
-    share(addressed, topics)
-}
-
-fn share(part: usize, whole: usize) -> Option<f64> {
+/// The share of a part: of new claims that are verified, of sub-topics with a verified claim. `None` of nothing.
+pub(super) fn share(part: usize, whole: usize) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
@@ -189,8 +180,8 @@ mod tests {
     #[test]
     fn claim_density_by_hand() {
         // 5 of 7 new claims: 5 / 7 = 0.714286.
-        assert_eq!(four(claim_density(7, 5)), "0.7143");
-        assert_eq!([four(claim_density(3, 0)), four(claim_density(0, 0))], ["0.0000", "nan"]);
+        assert_eq!(four(share(5, 7)), "0.7143");
+        assert_eq!([four(share(0, 3)), four(share(0, 0))], ["0.0000", "nan"]);
     }
 
     #[test]
@@ -214,8 +205,8 @@ mod tests {
     #[test]
     fn topic_coverage_by_hand() {
         // 2 of 5 sub-topics.
-        assert_eq!(four(topic_coverage(2, 5)), "0.4000");
-        assert_eq!(four(topic_coverage(0, 0)), "nan");
+        assert_eq!(four(share(2, 5)), "0.4000");
+        assert_eq!(four(share(0, 0)), "nan");
     }
 
     proptest! {

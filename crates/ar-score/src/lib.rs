@@ -14,18 +14,9 @@ mod terms;
 mod tests;
 mod text;
 
-pub use artifact::{Artifact, Citation, Claim, Problem};
-pub use explain::{
-    CLAIMS_REMOVED, DIVERSITY_CAP, FIRST_STORED, SOURCES_CITED, SOURCES_KEPT, SOURCES_STORED, by_metric, claim_density,
-    explain, source_diversity, topic_coverage,
-};
-pub use library::{Catalogue, FrontMatter, Library, Source, source_id};
-pub use scoring::{
-    ClaimVerdict, DIVERSITY_BY, Earlier, FRESHNESS, Keeps, NOISY_SOURCES, REPEAT, Request, Score, Scoring, Standing,
-    Verdicts,
-};
-pub use terms::{
-    ARTIFACT, ENGINES, KEYLESS, ResearchTerms, SOURCES, SearchScript, TERMS_FILE, artifact_template, program_template,
-    refuse_topics, terms_template,
-};
-pub use text::{NotText, as_text};
+pub use artifact::*;
+pub use explain::*;
+pub use library::*;
+pub use scoring::*;
+pub use terms::*;
+pub use text::*;

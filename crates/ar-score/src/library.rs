@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use ar_core::domain::{cut, list, one_line};
 
 use super::artifact::{Citation, Claim, Problem};
-use super::scoring::{ClaimVerdict, Request};
+use super::scoring::Request;
 use super::text::{as_text, normal};
 
 /// The files of sources, by id.
@@ -147,15 +147,15 @@ impl Library {
         claim.is_sound && claim.citations.iter().all(|citation| self.source(&citation.id).is_some())
     }
 
-    /// Judges a claim by its quotations, or by what the `verify` command said.
-    pub fn judge(&self, claim: &Claim, verdicts: Option<&BTreeMap<Request, bool>>) -> ClaimVerdict {
+    /// The ids under which the sources of the citations that support a claim count, one for each citation: by its quotations,
+    /// or by what the `verify` command said. A claim with at least one is verified; without any if one citation does not resolve.
+    pub fn supporting(&self, claim: &Claim, verdicts: Option<&BTreeMap<Request, bool>>) -> Vec<String> {
         let supports = |citation: &&Citation| match verdicts {
             Some(verdicts) => verdicts.get(&Request::of(claim, citation)).is_some_and(|verdict| *verdict),
             None => citation.quotation.as_deref().is_some_and(|quotation| self.holds(&citation.id, quotation)),
         };
         let cited = claim.citations.iter().filter(|_| self.resolves(claim)).filter(supports);
-        let supporting: Vec<String> = cited.filter_map(|it| self.counts_as(&it.id)).map(str::to_owned).collect();
-        ClaimVerdict { is_verified: !supporting.is_empty(), supporting }
+        cited.filter_map(|it| self.counts_as(&it.id)).map(str::to_owned).collect()
     }
 
     /// Returns whether a source of that id exists but is unusable.

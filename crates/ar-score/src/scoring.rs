@@ -10,10 +10,10 @@ use ar_core::rules::{
 };
 
 use super::artifact::{Artifact, Citation, Claim, Problem};
-use super::explain::{claim_density, source_diversity, topic_coverage};
+use super::explain::{share, source_diversity};
 use super::library::Library;
 use super::terms::ResearchTerms;
-use super::text::{Closest, closest, nearest};
+use super::text::{closest, nearest};
 
 /// The axis that is there only where the composite has it: the mean date of publication of the sources that support claims, in years.
 pub const FRESHNESS: &str = "freshness";
@@ -47,7 +47,7 @@ impl Earlier {
     }
 
     /// The texts of their claims.
-    pub fn texts(&self) -> impl Iterator<Item = &str> + Clone {
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.claims.values().map(String::as_str)
     }
 }
@@ -127,15 +127,6 @@ pub struct Scoring<'a> {
     pub standing: &'a Standing<'a>,
 }
 
-/// The verdict on a claim, with the citations that support it.
-#[derive(Debug, Default)]
-pub struct ClaimVerdict {
-    /// True if at least one citation supports it and all others resolve.
-    pub is_verified: bool,
-    /// The ids under which the sources of the citations that support it count, one for each citation.
-    pub supporting: Vec<String>,
-}
-
 /// The new claims of an artifact, judged.
 struct Findings<'a> {
     new: Vec<&'a Claim>,
@@ -206,7 +197,7 @@ impl<'a> Scoring<'a> {
     /// The new claims that a source supports, or all of them without an answer of `verify`. The others are new on no axis.
     pub fn supported(&self, verdicts: &Verdicts) -> Vec<&'a Claim> {
         let is_supported = |claim: &&Claim| match verdicts.of_verify() {
-            Ok(known) => self.library.judge(claim, known).is_verified,
+            Ok(known) => !self.library.supporting(claim, known).is_empty(),
             Err(_) => true,
         };
         self.new_claims().into_iter().filter(is_supported).collect()
@@ -260,12 +251,12 @@ impl<'a> Scoring<'a> {
             None => Some(closest.as_ref().map_or(1.0, |(_, _, similarity)| 1.0 - similarity)),
         };
         let judged = [
-            claim_density(new.len(), verified),
+            share(verified, new.len()),
             source_diversity(&counts(&supporting), so_far).or(unsupported),
-            topic_coverage(now.len(), self.topics()),
+            share(now.len(), self.topics()),
         ];
-        let judge = |claim| known.map(|known| self.library.judge(claim, known).supporting).unwrap_or_default();
-        let dated: BTreeSet<String> = self.artifact.claims.iter().flat_map(judge).collect();
+        let all = self.artifact.claims.iter();
+        let dated: BTreeSet<String> = all.flat_map(|claim| self.supporting(claim, known.ok())).collect();
         let mut axes = self.axes(judged.map(|value| value.filter(|_| known.is_ok())), novelty, &dated);
         for (name, value) in &mut axes {
             let range = self.terms.composite.axes.get(*name).and_then(|axis| axis.range);
@@ -308,19 +299,18 @@ impl<'a> Scoring<'a> {
     /// `verify`.
     fn findings(&self, verdicts: Option<Option<&BTreeMap<Request, bool>>>) -> Findings<'a> {
         let (new, repeats) = (self.new_claims(), self.repeats());
-        let judge = |claim: &Claim| {
-            let mut judged = self.library.judge(claim, verdicts?);
-            judged.is_verified &= !repeats.contains_key(claim.key.as_str());
-            Some(judged)
-        };
-        let is_verified = |claim: &&Claim| judge(claim).is_some_and(|judged| judged.is_verified);
+        let is_verified =
+            |claim: &&Claim| !repeats.contains_key(claim.key.as_str()) && !self.supporting(claim, verdicts).is_empty();
         let before = (0..self.topics()).filter(|topic| self.kept_claims(*topic).iter().any(is_verified)).collect();
-        let judged: Vec<(usize, ClaimVerdict)> =
-            new.iter().filter_map(|claim| judge(claim).map(|judged| (claim.topic, judged))).collect();
-        let verified = || judged.iter().filter(|(_, judged)| judged.is_verified);
-        let (now, verified) = (verified().map(|(topic, _)| *topic).collect(), verified().count());
-        let supporting = judged.into_iter().flat_map(|(_, judged)| judged.supporting).collect();
-        Findings { new, repeats, verified, supporting, before, now }
+        let verified: Vec<&Claim> = new.iter().copied().filter(is_verified).collect();
+        let now = verified.iter().map(|claim| claim.topic).collect();
+        let supporting = new.iter().flat_map(|claim| self.supporting(claim, verdicts)).collect();
+        Findings { verified: verified.len(), new, repeats, supporting, before, now }
+    }
+
+    /// What supports a claim, by the answers of `verify`; nothing without them.
+    fn supporting(&self, claim: &Claim, verdicts: Option<Option<&BTreeMap<Request, bool>>>) -> Vec<String> {
+        verdicts.map(|verdicts| self.library.supporting(claim, verdicts)).unwrap_or_default()
     }
 
     /// The problems with the artifact, its sources and the commands, sorted. A batch also has those of kept claims, and their
@@ -403,20 +393,21 @@ impl<'a> Scoring<'a> {
         let claims = if kept.is_some() { &self.artifact.claims } else { &self.kept.claims };
         let repeats = kept.cloned().unwrap_or_else(|| self.standing.keeps.repeats(claims, |_| false));
         let is_repeat = |claim: &Claim| repeats.contains_key(claim.key.as_str());
-        let judged: Vec<(&Claim, ClaimVerdict)> = verdicts
-            .map(|verdicts| claims.iter().map(|claim| (claim, self.library.judge(claim, verdicts))).collect())
-            .unwrap_or_default();
-        let verified: Vec<&Claim> =
-            judged.iter().filter(|(claim, it)| it.is_verified && !is_repeat(claim)).map(|(claim, _)| *claim).collect();
+        let judged: Vec<(&Claim, Vec<String>)> =
+            claims.iter().map(|claim| (claim, self.supporting(claim, verdicts))).collect();
+        let verified: Vec<&Claim> = judged
+            .iter()
+            .filter(|(claim, ids)| !ids.is_empty() && !is_repeat(claim))
+            .map(|(claim, _)| *claim)
+            .collect();
         let topics: BTreeSet<usize> = verified.iter().map(|claim| claim.topic).collect();
-        let supporting: Vec<&str> =
-            judged.iter().flat_map(|(_, judged)| judged.supporting.iter().map(String::as_str)).collect();
+        let supporting: Vec<&str> = judged.iter().flat_map(|(_, ids)| ids.iter().map(String::as_str)).collect();
         let dated: BTreeSet<String> = supporting.iter().map(|id| (*id).to_owned()).collect();
         let novelties: Vec<f64> = self.standing.novelties.iter().copied().chain(novelty).collect();
         let judged = [
-            claim_density(claims.len(), verified.len()).or(Some(0.0)),
+            share(verified.len(), claims.len()).or(Some(0.0)),
             source_diversity(&counts(&supporting), self.cited(claims).len()).or(Some(0.0)),
-            topic_coverage(topics.len(), self.topics()),
+            share(topics.len(), self.topics()),
         ];
         let novelty = mean_novelty(&novelties, NOVELTY_WINDOW);
         let axes = self.axes(judged.map(|value| value.filter(|_| verdicts.is_some())), novelty, &dated);
@@ -471,10 +462,10 @@ impl<'a> Scoring<'a> {
 
     /// The new claim and the earlier one that are most alike.
     fn closest(&self, new: &[&Claim]) -> Option<(String, String, f64)> {
-        let Closest { similarity, new: which, earlier } =
-            closest(new.iter().map(|claim| claim.text.as_str()), self.earlier.texts())?;
-        let earlier = self.earlier.texts().nth(earlier)?;
-        Some((new.get(which)?.text.clone(), earlier.to_owned(), similarity))
+        let earlier: Vec<&str> = self.earlier.texts().collect();
+        let texts: Vec<(&str, usize)> = new.iter().map(|claim| (claim.text.as_str(), earlier.len())).collect();
+        let (text, place, similarity) = closest(&texts, &earlier)?;
+        Some((text.to_owned(), earlier[place].to_owned(), similarity))
     }
 
     /// The mean date of publication of sources, in years; `None` where no source has a date.

@@ -33,35 +33,16 @@ const FEWEST_AXES: usize = 3;
 #[serde(deny_unknown_fields)]
 struct File {
     question: String,
-    #[serde(rename = "type", default = "default_kind")]
-    kind: String,
+    #[serde(rename = "type")]
+    kind: Option<String>,
     subtopics: Vec<String>,
-    #[serde(default = "default_artifact")]
-    artifact: PathBuf,
-    #[serde(default = "default_sources")]
-    sources: PathBuf,
+    artifact: Option<PathBuf>,
+    sources: Option<PathBuf>,
     verify: Option<String>,
     novelty: Option<String>,
     command_timeout: Option<String>,
-    #[serde(default = "default_search_every")]
-    search_every: u32,
+    search_every: Option<u32>,
     composite: Option<Composite>,
-}
-
-fn default_kind() -> String {
-    PRESETS[0].0.to_owned()
-}
-
-fn default_artifact() -> PathBuf {
-    ARTIFACT.into()
-}
-
-fn default_sources() -> PathBuf {
-    SOURCES.into()
-}
-
-fn default_search_every() -> u32 {
-    1
 }
 
 /// A question to research, and how to score the answer.
@@ -107,7 +88,9 @@ impl ResearchTerms {
             return Err(refused("the question is empty").hint(format!("write question = \"…\" to {TERMS_FILE}")));
         }
         refuse_topics(&file.subtopics)?;
-        for (key, path) in [("artifact", &file.artifact), ("sources", &file.sources)] {
+        let artifact = file.artifact.unwrap_or_else(|| ARTIFACT.into());
+        let sources = file.sources.unwrap_or_else(|| SOURCES.into());
+        for (key, path) in [("artifact", &artifact), ("sources", &sources)] {
             let is_inside = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
             if !is_inside || path.as_os_str().is_empty() {
                 return Err(refused(format!("{key} must lie in the repository: {}", path.display()))
@@ -122,8 +105,9 @@ impl ResearchTerms {
             None => COMMAND_TIMEOUT,
             Some(text) => duration(text).map_err(invalid("command_timeout"))?,
         };
-        let preset = Composite::preset(&file.kind).ok_or_else(|| {
-            refused(format!("`{}` is not a type of question", one_line(&file.kind)))
+        let kind = file.kind.as_deref().unwrap_or(PRESETS[0].0);
+        let preset = Composite::preset(kind).ok_or_else(|| {
+            refused(format!("`{}` is not a type of question", one_line(kind)))
                 .hint(format!("the types are {}", PRESETS.map(|(name, _)| name).join(", ")))
         })?;
         let composite = match file.composite {
@@ -141,12 +125,12 @@ impl ResearchTerms {
         Ok(ResearchTerms {
             question,
             topics: file.subtopics.iter().map(|topic| one_line(topic)).collect(),
-            artifact: plain(&file.artifact),
-            sources: plain(&file.sources),
+            artifact: plain(&artifact),
+            sources: plain(&sources),
             verify: file.verify,
             novelty: file.novelty,
             command_timeout,
-            search_every: file.search_every,
+            search_every: file.search_every.unwrap_or(1),
             composite,
             warnings,
         })

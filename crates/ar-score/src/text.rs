@@ -97,35 +97,12 @@ const LIGHT: f64 = 0.25;
 /// From how many characters a word is not short. One with a digit never is.
 const LONG: usize = 4;
 
-/// A pair of a new claim and an earlier one.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Closest {
-    /// Similarity of the two, 0..1.
-    pub similarity: f64,
-    /// The place of the new claim.
-    pub new: usize,
-    /// The place of the earlier one.
-    pub earlier: usize,
-}
-
-/// The most similar pair of a new claim and an earlier one; of equally similar ones the first. `None` without a pair.
-pub(super) fn closest<'a>(
-    new: impl IntoIterator<Item = &'a str>,
-    earlier: impl IntoIterator<Item = &'a str>,
-) -> Option<Closest> {
-    let mut grams = Grams::default();
-    let new: Vec<Vector> = new.into_iter().map(|text| grams.vector(text)).collect();
-    let mut closest: Option<Closest> = None;
-    for (earlier, text) in earlier.into_iter().enumerate() {
-        let known = grams.vector(text);
-        for (new, vector) in new.iter().enumerate() {
-            let similarity = cosine(vector, &known);
-            if closest.as_ref().is_none_or(|closest| similarity > closest.similarity) {
-                closest = Some(Closest { similarity, new, earlier });
-            }
-        }
-    }
-    closest
+/// The most similar pair of a new text and an earlier one, with the place of the earlier one; of equally similar ones that with
+/// the first earlier one. `None` without a pair.
+pub(super) fn closest<'a>(new: &[(&'a str, usize)], earlier: &[&str]) -> Option<(&'a str, usize, f64)> {
+    let pairs = new.iter().zip(nearest(new, earlier));
+    let pairs = pairs.filter_map(|((text, _), found)| found.map(|(place, similarity)| (*text, place, similarity)));
+    pairs.min_by(|(_, place, one), (_, behind, other)| other.total_cmp(one).then(place.cmp(behind)))
 }
 
 /// For each new text the first `count` earlier ones that go before it, as it says, are looked through: the place of the most
@@ -230,7 +207,7 @@ mod tests {
     }
 
     fn novelty<'a, const N: usize, const M: usize>(new: [&'a str; N], earlier: [&'a str; M]) -> Option<f64> {
-        closest(new, earlier).map(|closest| 1.0 - closest.similarity)
+        closest(&new.map(|text| (text, M)), &earlier).map(|(_, _, similarity)| 1.0 - similarity)
     }
 
     fn of(new: &str, earlier: &str) -> f64 {
@@ -254,8 +231,9 @@ mod tests {
 
     #[test]
     fn the_closest_pair_counts() {
-        let closest = closest(["one thing", "alpha beta"], ["other", "alpha beta gamma", "beta alpha"]).unwrap();
-        assert_eq!((closest.new, closest.earlier), (1, 2));
+        let new = [("one thing", 3), ("alpha beta", 3)];
+        let (text, place, _) = closest(&new, &["other", "alpha beta gamma", "beta alpha"]).unwrap();
+        assert_eq!((text, place), ("alpha beta", 2));
         assert_eq!(novelty(["one thing", "alpha beta"], ["other", "ALPHA, beta"]), Some(0.0));
     }
 

@@ -231,7 +231,7 @@ pub(crate) fn covered_topics(
     let (_, library) = ResearchFiles::new(repo, Some(kept.clone())).sources(&terms.sources, quotations)?;
     let is_covered = |claim: &Claim| match terms.verify {
         Some(_) => library.resolves(claim),
-        None => library.judge(claim, None).is_verified,
+        None => !library.supporting(claim, None).is_empty(),
     };
     let count = |topic| claims.iter().filter(|claim| claim.topic == topic && is_covered(claim)).count();
     let mut topics: Vec<_> = (0..).zip(terms.topics).map(|(place, topic)| (topic, count(place))).collect();

@@ -379,7 +379,7 @@ impl Past {
         let files = ResearchFiles::new(repo, Some(iteration.commit.clone()));
         let (_, library) = files.sources_named(&terms.sources, quotations, |id| cited.contains(id))?;
         let is_verified = |claim: &Claim| match &terms.verify {
-            None => library.judge(claim, None).is_verified,
+            None => !library.supporting(claim, None).is_empty(),
             Some(_) => {
                 // A verdict that was deleted with the run's folder counts as support; the command is not asked again.
                 let asked = claim.citations.iter().map(|citation| self.verdicts.get(&Request::of(claim, citation)));
