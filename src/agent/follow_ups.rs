@@ -178,12 +178,15 @@ const SUMMARY_TASK: &str = include_str!("summary.md");
 
 /// Writes the prompt for the call that sums the session up.
 pub fn summary_prompt(briefing: &Briefing<'_>) -> String {
-    // Neither an instruction nor an idea for an experiment.
+    prompt_beside(&format!("{SUMMARY_TASK}\n"), briefing, "Write the summary, then exit.")
+}
+
+/// A prompt for another task than a change: without an instruction or an idea for an experiment.
+fn prompt_beside(task: &str, briefing: &Briefing<'_>, now: &str) -> String {
     let memories = Memories { offers: Vec::new(), ..briefing.memories.clone() };
     let briefing = Briefing { memories: &memories, directive: Directive::Free, proposals: &[], ..*briefing };
-    let text =
-        format!("{SUMMARY_TASK}\n{}", task_spec(briefing.contract)) + &standing(&briefing, usize::MAX, IN_PROMPT);
-    text + "\n## Now\n\nWrite the summary, then exit.\n"
+    let (terms, standing) = (task_spec(briefing.contract), standing(&briefing, usize::MAX, IN_PROMPT));
+    format!("{task}{terms}{standing}\n## Now\n\n{now}\n")
 }
 
 /// The task.
@@ -191,12 +194,8 @@ const TASK: &str = include_str!("explore.md");
 
 /// Writes the prompt for a call that proposes in this role.
 pub fn explore_prompt(briefing: &Briefing<'_>, role: Role) -> String {
-    // Neither an instruction nor an idea for an experiment.
-    let memories = Memories { offers: Vec::new(), ..briefing.memories.clone() };
-    let briefing = Briefing { memories: &memories, directive: Directive::Free, proposals: &[], ..*briefing };
-    let text = format!("{TASK}\n## Your role: {role}\n\n{}\n\n", role_text(role)) + &task_spec(briefing.contract);
-    let text = text + &standing(&briefing, usize::MAX, IN_PROMPT);
-    text + "\n## Now\n\nWrite the proposal, then exit.\n"
+    let task = format!("{TASK}\n## Your role: {role}\n\n{}\n\n", role_text(role));
+    prompt_beside(&task, briefing, "Write the proposal, then exit.")
 }
 
 fn role_text(role: Role) -> &'static str {

@@ -74,25 +74,17 @@ impl Proposal {
 
     /// The rest of the proposal, as the record stores it.
     pub fn more(&self) -> Map<String, Value> {
-        let mut fields = Map::new();
-        let texts = [("hypothesis", &self.hypothesis), ("expected", &self.expected), ("lesson", &self.lesson)];
-        for (name, text) in texts {
-            if let Some(text) = text {
-                fields.insert(name.into(), text.as_str().into());
-            }
-        }
-        if !self.findings.is_empty() {
-            fields.insert("findings".into(), self.findings.clone().into());
-        }
-        if !self.ideas.is_empty() {
-            fields.insert("ideas".into(), json!(self.ideas));
-        }
-        for (kind, used) in [(IdeaKind::Idea, self.idea), (IdeaKind::Source, self.source)] {
-            if let Some(used) = used {
-                fields.insert(kind.used_field().into(), used.into());
-            }
-        }
-        fields
+        let all = [
+            ("hypothesis", json!(self.hypothesis)),
+            ("expected", json!(self.expected)),
+            ("lesson", json!(self.lesson)),
+            ("findings", json!(self.findings)),
+            ("ideas", json!(self.ideas)),
+            (IdeaKind::Idea.used_field(), json!(self.idea)),
+            (IdeaKind::Source.used_field(), json!(self.source)),
+        ];
+        let said = all.into_iter().filter(|(_, value)| !value.is_null() && *value != json!([]));
+        said.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     /// Findings and lesson for later agent calls, if this call made no experiment.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use strum::{Display, VariantArray};
 
 use crate::agent::BUILT_IN_PROGRAM;
+use crate::domain::{ErrorKind, UserError, refuse};
 
 /// Instructions for agents that use the command line.
 const SKILL: &str = include_str!("skill/skill.md");
@@ -90,51 +91,6 @@ impl Skill {
     }
 }
 
-/// The change of one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Edit {
-    /// The file is as wanted.
-    Unchanged,
-    /// It gets this content.
-    Write(Vec<u8>),
-}
-
-impl Edit {
-    fn of(found: Option<&[u8]>, new: Vec<u8>) -> Edit {
-        if found == Some(&new) { Edit::Unchanged } else { Edit::Write(new) }
-    }
-}
-
-/// A file that `ar` may not edit.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotOurs {
-    /// A whole file is the user's.
-    #[error("exists and was not written by `ar init`")]
-    File,
-    /// The markers are incomplete or appear twice.
-    #[error("has markers of `ar init` that do not match")]
-    Markers,
-    /// The file is not JSON, with the parser's words.
-    #[error("is not valid JSON: {0}")]
-    Json(String),
-    /// A part of it is not an object.
-    #[error("needs an object {0}")]
-    Object(&'static str),
-}
-
-impl NotOurs {
-    /// Returns a hint for the user, about the file at `path`.
-    pub fn hint(&self, path: &str) -> String {
-        match self {
-            NotOurs::File => format!("move {path} to another name, then repeat the command"),
-            NotOurs::Markers => format!("delete the lines `<!-- autoresearch:…` and what they enclose from {path}"),
-            NotOurs::Json(_) | NotOurs::Object(_) => {
-                format!("correct {path}, or move it to another name, then repeat the command")
-            }
-        }
-    }
-}
-
 /// The markers around a section in a file of the user's.
 const BEGIN: &str = "<!-- autoresearch:begin";
 
@@ -150,8 +106,13 @@ const SERVERS: &str = "mcpServers";
 
 const NAME: &str = "autoresearch";
 
+/// The new content of a file, unless it has it already.
+fn changed(found: Option<&[u8]>, new: Vec<u8>) -> Option<Vec<u8>> {
+    Some(new).filter(|new| found != Some(new))
+}
+
 /// Replaces the section between the markers, or adds it at the end.
-fn section(found: Option<&[u8]>, text: &str) -> Result<Edit, NotOurs> {
+fn section(found: Option<&[u8]>, text: &str) -> Result<Option<Vec<u8>>, UserError> {
     let old = found.unwrap_or_default();
     let line_end = line_end(old);
     let block = format!("{BEGIN}; `ar init --skill agents` replaces it -->\n{text}{END}").replace('\n', line_end);
@@ -167,19 +128,25 @@ fn section(found: Option<&[u8]>, text: &str) -> Result<Edit, NotOurs> {
             ([old, line_end.repeat(gap).as_bytes()].concat(), line_end.as_bytes())
         }
         ([start], [end]) if start < end => (old[..*start].to_vec(), &old[end + END.len()..]),
-        _ => return Err(NotOurs::Markers),
+        _ => {
+            let name = Skill::Agents.path();
+            let text = format!("{name} has markers of `ar init` that do not match");
+            let hint = format!("delete the lines `<!-- autoresearch:…` and what they enclose from {name}");
+            return Err(refuse(ErrorKind::CannotStart, text).hint(hint));
+        }
     };
-    Ok(Edit::of(found, [&before[..], block.as_bytes(), after].concat()))
+    Ok(changed(found, [&before[..], block.as_bytes(), after].concat()))
 }
 
 /// Writes a file that is `ar`'s alone, unless the user's file is there; `note` ends its mark.
-fn whole(found: Option<&[u8]>, text: &str, note: &str) -> Result<Edit, NotOurs> {
+fn whole(name: &str, found: Option<&[u8]>, text: &str, note: &str) -> Result<Option<Vec<u8>>, UserError> {
     let old = found.unwrap_or_default();
     if found.is_some() && memmem::find(old, MARK.as_bytes()).is_none() {
-        return Err(NotOurs::File);
+        return Err(refuse(ErrorKind::CannotStart, format!("{name} exists and was not written by `ar init`"))
+            .hint(format!("move {name} to another name, then repeat the command")));
     }
     let new = format!("{text}\n{MARK}; {note} -->\n").replace('\n', line_end(old));
-    Ok(Edit::of(found, new.into_bytes()))
+    Ok(changed(found, new.into_bytes()))
 }
 
 /// Adds the entry of `.mcp.json` that starts `program`. An entry of the user's for `autoresearch` stays.
@@ -187,20 +154,26 @@ fn whole(found: Option<&[u8]>, text: &str, note: &str) -> Result<Edit, NotOurs> 
 /// # Errors
 ///
 /// The file is not JSON, or not of the form that agents read.
-pub fn mcp_entry(found: Option<&[u8]>, program: &str) -> Result<Edit, NotOurs> {
+pub fn mcp_entry(found: Option<&[u8]>, program: &str) -> Result<Option<Vec<u8>>, UserError> {
+    let unusable = |what: String| {
+        refuse(ErrorKind::CannotStart, format!("{MCP_FILE} {what}"))
+            .hint(format!("correct {MCP_FILE}, or move it to another name, then repeat the command"))
+    };
     let entry = |program: &str| json!({"command": program, "args": ["mcp"]});
     let text = found.map(|found| found.strip_prefix(b"\xef\xbb\xbf").unwrap_or(found));
-    let read = |text: &[u8]| serde_json::from_slice::<Value>(text).map_err(|error| NotOurs::Json(error.to_string()));
+    let read = |text: &[u8]| {
+        serde_json::from_slice::<Value>(text).map_err(|error| unusable(format!("is not valid JSON: {error}")))
+    };
     let mut top = text.map_or_else(|| Ok(json!({})), read)?;
-    let members = top.as_object_mut().ok_or(NotOurs::Object("as a whole"))?;
+    let members = top.as_object_mut().ok_or_else(|| unusable("needs an object as a whole".into()))?;
     let servers = members.entry(SERVERS).or_insert_with(|| json!({}));
-    let servers = servers.as_object_mut().ok_or(NotOurs::Object(SERVERS))?;
+    let servers = servers.as_object_mut().ok_or_else(|| unusable(format!("needs an object {SERVERS}")))?;
     // Where the archiver comes first on the PATH, the name `ar` no longer leads to this program.
     if servers.get(NAME).is_some_and(|known| *known == entry(program) || *known != entry("ar")) {
-        return Ok(Edit::Unchanged);
+        return Ok(None);
     }
     servers.insert(NAME.to_owned(), entry(program));
-    Ok(Edit::Write(format!("{top:#}\n").into_bytes()))
+    Ok(Some(format!("{top:#}\n").into_bytes()))
 }
 
 fn line_end(text: &[u8]) -> &'static str {
@@ -214,10 +187,10 @@ impl Skill {
     /// # Errors
     ///
     /// The file is the user's, or its markers do not match.
-    pub fn install(self, found: Option<&[u8]>) -> Result<Edit, NotOurs> {
+    pub fn install(self, found: Option<&[u8]>) -> Result<Option<Vec<u8>>, UserError> {
         match self {
             Skill::Agents => section(found, &self.text()),
-            _ => whole(found, &self.text(), &format!("`ar init --skill {self}` replaces it")),
+            _ => whole(self.path(), found, &self.text(), &format!("`ar init --skill {self}` replaces it")),
         }
     }
 }
@@ -274,11 +247,12 @@ mod tests {
         assert!(!Skill::Agents.text().contains("\n## "));
     }
 
-    fn written(edit: Result<Edit, NotOurs>) -> String {
-        match edit {
-            Ok(Edit::Write(bytes)) => String::from_utf8(bytes).unwrap(),
-            other => panic!("{other:?}"),
-        }
+    fn written(content: Result<Option<Vec<u8>>, UserError>) -> String {
+        String::from_utf8(content.unwrap().unwrap()).unwrap()
+    }
+
+    fn refused(content: Result<Option<Vec<u8>>, UserError>) -> String {
+        content.unwrap_err().to_string()
     }
 
     #[test]
@@ -286,24 +260,26 @@ mod tests {
         for (found, before) in [("", ""), ("# Mine\n", "# Mine\n\n"), ("a\r\nb\r\nc", "a\r\nb\r\nc\r\n\r\n")] {
             let made = written(section(Some(found.as_bytes()), "old\n"));
             assert!(made.starts_with(&format!("{before}{BEGIN}")) && made.trim_end().ends_with(END), "{made}");
-            assert_eq!(section(Some(made.as_bytes()), "old\n"), Ok(Edit::Unchanged));
+            assert_eq!(section(Some(made.as_bytes()), "old\n").unwrap(), None);
             let more = format!("{made}below");
             let new = written(section(Some(more.as_bytes()), "new\n"));
             assert_eq!(new, more.replace("old", "new"));
         }
         let made = written(section(None, "text\n"));
         for broken in [made.replace(END, ""), format!("{made}{made}"), format!("{END}\n{BEGIN}")] {
-            assert_eq!(section(Some(broken.as_bytes()), "text\n"), Err(NotOurs::Markers), "{broken}");
+            let why = refused(section(Some(broken.as_bytes()), "text\n"));
+            assert_eq!(why, "AGENTS.md has markers of `ar init` that do not match", "{broken}");
         }
     }
 
     #[test]
     fn a_file_with_the_mark_is_replaced_and_another_one_is_left() {
-        let old = written(whole(None, "old\n", "note"));
-        assert_eq!(whole(Some(old.as_bytes()), "old\n", "note"), Ok(Edit::Unchanged));
-        assert_eq!(whole(Some(old.replace('\n', "\r\n").as_bytes()), "old\n", "note"), Ok(Edit::Unchanged));
-        assert_eq!(written(whole(Some(old.as_bytes()), "new\n", "note")), old.replace("old", "new"));
-        assert_eq!(whole(Some(b"mine"), "text\n", "note"), Err(NotOurs::File));
+        let whole = |found: Option<&[u8]>, text: &str| whole("SKILL.md", found, text, "note");
+        let old = written(whole(None, "old\n"));
+        assert_eq!(whole(Some(old.as_bytes()), "old\n").unwrap(), None);
+        assert_eq!(whole(Some(old.replace('\n', "\r\n").as_bytes()), "old\n").unwrap(), None);
+        assert_eq!(written(whole(Some(old.as_bytes()), "new\n")), old.replace("old", "new"));
+        assert_eq!(refused(whole(Some(b"mine"), "text\n")), "SKILL.md exists and was not written by `ar init`");
     }
 
     #[test]
@@ -316,17 +292,17 @@ mod tests {
             if let Ok(found) = serde_json::from_str::<Value>(found) {
                 assert!(value == found || value[SERVERS] == json!({}), "{with}");
             }
-            assert_eq!(mcp_entry(Some(with.as_bytes()), "ar"), Ok(Edit::Unchanged), "{with}");
+            assert_eq!(mcp_entry(Some(with.as_bytes()), "ar").unwrap(), None, "{with}");
             assert!(
                 written(mcp_entry(Some(with.as_bytes()), "autoresearch")).contains("\"command\": \"autoresearch\"")
             );
         }
         let own = "{\"mcpServers\": {\"autoresearch\": {\"command\": \"/opt/ar\", \"args\": [\"mcp\"]}}}";
-        assert_eq!(mcp_entry(Some(own.as_bytes()), "ar"), Ok(Edit::Unchanged));
+        assert_eq!(mcp_entry(Some(own.as_bytes()), "ar").unwrap(), None);
         for broken in ["", "{", "{\"a\": 1,}", "// c\n{}"] {
-            assert!(matches!(mcp_entry(Some(broken.as_bytes()), "ar"), Err(NotOurs::Json(_))), "{broken}");
+            assert!(refused(mcp_entry(Some(broken.as_bytes()), "ar")).contains("is not valid JSON"), "{broken}");
         }
-        assert_eq!(mcp_entry(Some(b"[]"), "ar"), Err(NotOurs::Object("as a whole")));
-        assert_eq!(mcp_entry(Some(b"{\"mcpServers\": []}"), "ar"), Err(NotOurs::Object(SERVERS)));
+        assert_eq!(refused(mcp_entry(Some(b"[]"), "ar")), ".mcp.json needs an object as a whole");
+        assert_eq!(refused(mcp_entry(Some(b"{\"mcpServers\": []}"), "ar")), ".mcp.json needs an object mcpServers");
     }
 }

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use autoresearch::agent::{BUILT_IN_PROGRAM, Edit, MCP_FILE, NotOurs, Preset, Skill, mcp_entry, preset_names};
+use autoresearch::agent::{BUILT_IN_PROGRAM, MCP_FILE, Preset, Skill, mcp_entry, preset_names};
 use autoresearch::domain::{
     Asked, COMPOSITE, Contract, Decide, Direction, MetricSource, MetricSpec, Number, Prices, Setting, count_of,
     duration_text, few, list, nearest, settings, shell_word,
@@ -39,8 +39,8 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     let repo = Repo::discover(&current_dir()?)?;
     let root = repo.worktree().to_owned();
     let flags: Vec<_> = args.settings.0.keys().into_iter().map(|key| format!("--{key}")).collect();
-    if let Some(instructions) = Instructions::of(&args, &flags)? {
-        return instructions.apply(&repo);
+    if let Some(code) = write_instructions(&args, &flags, &repo)? {
+        return Ok(code);
     }
     let asked = resolve(args.settings, &root)?;
     let session = session_checked_out(&repo);
@@ -396,111 +396,88 @@ enum InstructionFile {
     Mcp,
 }
 
-/// The instructions to write.
-#[derive(Debug)]
-pub(super) struct Instructions {
-    targets: Vec<InstructionFile>,
-}
-
 /// One file, and what is to become of it.
 struct PlannedFile {
-    target: InstructionFile,
+    name: &'static str,
     /// The file behind links.
     path: PathBuf,
     exists: bool,
-    edit: Edit,
+    /// Its new content; `None` where it is as wanted.
+    content: Option<Vec<u8>>,
+}
+
+/// Writes the instructions that were asked for; `None` where there are none. `flags` are those for settings. Examines all files
+/// first, so that an error leaves each as it is.
+fn write_instructions(args: &InitArgs, flags: &[String], repo: &Repo) -> Result<Option<ExitCode>, CliError> {
+    let skills = args.skills.iter().copied().map(InstructionFile::Skill);
+    let mut files: Vec<InstructionFile> = Vec::new();
+    for file in skills.chain(args.mcp.then_some(InstructionFile::Mcp)) {
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        return Ok(None);
+    }
+    if !flags.is_empty() {
+        let error = format!("--skill and --mcp write no settings, but {} was given", flags.join(", "));
+        return Err(CliError::usage(error, "set them by a call of `ar init` without --skill and --mcp"));
+    }
+    let root = repo.worktree().canonicalize().unwrap_or_else(|_| repo.worktree().to_owned());
+    let planned = files.iter().map(|file| file.plan(&root)).collect::<Result<Vec<_>, _>>()?;
+    let mut changed = Vec::new();
+    for planned in &planned {
+        if planned.apply()? {
+            changed.push(PathBuf::from(planned.name));
+        }
+    }
+    if let Some(session) = session_checked_out(repo).filter(|_| !changed.is_empty()) {
+        let branch = session.tag.branch();
+        output::note(&format!(
+            "note: {branch} is checked out, and its next experiment would contain this change; commit it on your own branch"
+        ));
+    } else if !changed.is_empty() {
+        let settings = "then set the terms with `ar init --metric NAME --cmd COMMAND`";
+        let then = if root.join(SETTINGS_FILE).exists() { String::new() } else { format!("; {settings}") };
+        output::line(&format!("next: look at {}, and commit the change{then}", list(&changed)));
+    }
+    Ok(Some(ExitCode::SUCCESS))
 }
 
 impl InstructionFile {
-    fn path(self) -> &'static str {
-        match self {
+    fn plan(self, root: &Path) -> Result<PlannedFile, CliError> {
+        let name = match self {
             InstructionFile::Skill(skill) => skill.path(),
             InstructionFile::Mcp => MCP_FILE,
-        }
-    }
-}
-
-impl Instructions {
-    /// Reads the flags. `None` where settings are asked for instead; `flags` are those for settings.
-    pub(super) fn of(args: &InitArgs, flags: &[String]) -> Result<Option<Instructions>, CliError> {
-        let mut targets: Vec<InstructionFile> = Vec::new();
-        let wanted = args
-            .skills
-            .iter()
-            .map(|skill| InstructionFile::Skill(*skill))
-            .chain(args.mcp.then_some(InstructionFile::Mcp));
-        for target in wanted {
-            if !targets.contains(&target) {
-                targets.push(target);
-            }
-        }
-        match (targets.is_empty(), flags) {
-            (true, _) => Ok(None),
-            (false, []) => Ok(Some(Instructions { targets })),
-            (false, flags) => {
-                let error = format!("--skill and --mcp write no settings, but {} was given", flags.join(", "));
-                Err(CliError::usage(error, "set them by a call of `ar init` without --skill and --mcp"))
-            }
-        }
-    }
-
-    /// Examines all files first, so that an error leaves each as it is.
-    pub(super) fn apply(&self, repo: &Repo) -> Result<ExitCode, CliError> {
-        let root = repo.worktree().canonicalize().unwrap_or_else(|_| repo.worktree().to_owned());
-        let planned = self.targets.iter().map(|target| Self::plan(*target, &root)).collect::<Result<Vec<_>, _>>()?;
-        let mut changed = Vec::new();
-        for planned in &planned {
-            if planned.apply()? {
-                changed.push(PathBuf::from(planned.target.path()));
-            }
-        }
-        if let Some(session) = session_checked_out(repo).filter(|_| !changed.is_empty()) {
-            let branch = session.tag.branch();
-            output::note(&format!(
-                "note: {branch} is checked out, and its next experiment would contain this change; commit it on your own branch"
-            ));
-        } else if !changed.is_empty() {
-            let settings = "then set the terms with `ar init --metric NAME --cmd COMMAND`";
-            let then = if root.join(SETTINGS_FILE).exists() { String::new() } else { format!("; {settings}") };
-            output::line(&format!("next: look at {}, and commit the change{then}", list(&changed)));
-        }
-        Ok(ExitCode::SUCCESS)
-    }
-
-    fn plan(target: InstructionFile, root: &Path) -> Result<PlannedFile, CliError> {
-        let name = target.path();
+        };
         let path = path_within(root, name)?;
         let found = match read_regular(&path) {
             Ok(found) => Some(found),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(failed("read", name, &path, &error)),
         };
-        let edit = match target {
+        let content = match self {
             InstructionFile::Skill(skill) => skill.install(found.as_deref()),
             InstructionFile::Mcp => {
                 mcp_entry(found.as_deref(), if archiver::is_shadowed() { "autoresearch" } else { "ar" })
             }
         };
-        let edit = edit.map_err(|error: NotOurs| {
-            let hint = error.hint(name);
-            CliError::new(format!("{name} {error}"), Some(hint))
-        })?;
-        Ok(PlannedFile { target, path, exists: found.is_some(), edit })
+        Ok(PlannedFile { name, path, exists: found.is_some(), content: content? })
     }
 }
 
 impl PlannedFile {
     /// Carries it out and prints it. Returns whether a byte changed.
     fn apply(&self) -> Result<bool, CliError> {
-        let name = self.target.path();
-        let Edit::Write(content) = &self.edit else {
+        let PlannedFile { name, path, exists, content } = self;
+        let Some(content) = content else {
             output::line(&format!("unchanged: {name}"));
             return Ok(false);
         };
-        create_folder(folder_of(&self.path))
-            .and_then(|()| write_atomic(&self.path, content))
-            .map_err(|error| failed("write", name, &self.path, &error.source))?;
-        output::line(&format!("{} {name}", if self.exists { "updated" } else { "wrote" }));
+        create_folder(folder_of(path))
+            .and_then(|()| write_atomic(path, content))
+            .map_err(|error| failed("write", name, path, &error.source))?;
+        output::line(&format!("{} {name}", if *exists { "updated" } else { "wrote" }));
         Ok(true)
     }
 }

@@ -23,13 +23,9 @@ const CHUNK: usize = 64 << 10;
 
 /// Reads the answer out of what stands in `log` from byte `from` on; an empty one where the log cannot be read.
 pub fn read_answer(log: &Path, from: u64) -> Answer {
-    let mut reader = AnswerReader::default();
-    let Ok(mut file) = open_regular(log) else { return reader.finish() };
-    if file.seek(SeekFrom::Start(from)).is_err() {
-        return reader.finish();
-    }
-    reader.push_all(&mut file);
-    reader.finish()
+    let Some(mut progress) = Progress::of(log, from) else { return AnswerReader::default().finish() };
+    progress.read();
+    progress.reader.finish()
 }
 
 /// The output of an agent while it works.
