@@ -51,10 +51,7 @@ pub(super) fn log(args: LogArgs) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     let view = resolve_session::open(args.session.tag())?;
-    let column = |name: &String| {
-        Column::named(name.trim(), &view.history)
-            .map_err(|error| CliError::usage(error.clone(), format!("there are {}", error.known())))
-    };
+    let column = |name: &String| Column::named(name.trim(), &view.history);
     let columns = args.columns.iter().map(column).collect::<Result<Vec<_>, _>>()?;
     let notes = messages::on(&view, view.history.records());
     let selected = select(view.history.records(), &notes, &selection);

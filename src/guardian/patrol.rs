@@ -117,12 +117,13 @@ impl Patrol {
         let seen = match look(repository, tag, self.nudge.as_deref(), now) {
             Ok(Some(seen)) => seen,
             Ok(None) => return None,
-            Err(error) => return Some(unreadable(&with_causes(&error))),
+            Err(error) => return Some(stuck(format!("cannot be read: {}; run `ar doctor`", with_causes(&error)))),
         };
         let files = GuardianFiles::new(&self.user, repository, tag);
+        let unnoted = |why: &str| format!("the guard's own files: {why}; remove what is named there");
         let before = match files.memory() {
             Ok(memory) => memory,
-            Err(error) => return Some(unnoted(&with_causes(&error))),
+            Err(error) => return Some(stuck(unnoted(&with_causes(&error)))),
         };
         let mut memory = before.clone();
         let mut verdict = patrol(&seen.watched, self.thresholds, &mut memory);
@@ -139,7 +140,7 @@ impl Patrol {
         };
         match remembered {
             Ok(()) => {}
-            Err(Some(error)) if !is_disk_full(&error) => return Some(unnoted(&with_causes(&error))),
+            Err(Some(error)) if !is_disk_full(&error) => return Some(stuck(unnoted(&with_causes(&error)))),
             Err(_) => return Some(without_room(verdict)),
         }
         let done = match verdict.action {
@@ -162,16 +163,9 @@ fn line(verdict: &PatrolVerdict, ts: Timestamp) -> Option<GuardianLine> {
     (action != GuardianAction::None).then(line)
 }
 
-/// The verdict on a session whose files cannot be read.
-fn unreadable(why: &str) -> PatrolVerdict {
-    let detail = format!("cannot be read: {why}; run `ar doctor`");
-    PatrolVerdict { state: Health::Stuck, action: GuardianAction::None, needs_person: true, detail }
-}
-
-/// The verdict on a session about which nothing can be read or noted among the guardians' own files: nothing is done, as it
-/// might be done again and again.
-fn unnoted(why: &str) -> PatrolVerdict {
-    let detail = format!("the guard's own files: {why}; remove what is named there");
+/// The verdict on a session whose files cannot be read, or about which nothing can be read or noted among the guardians' own
+/// files: nothing is done, as it might be done again and again.
+fn stuck(detail: String) -> PatrolVerdict {
     PatrolVerdict { state: Health::Stuck, action: GuardianAction::None, needs_person: true, detail }
 }
 

@@ -11,7 +11,9 @@ use super::{
     WORD_SHOWN, assume_direction, classify, decode, failure, is_comment, jsonl, memory, quantity, says_wrong, value,
 };
 use crate::domain::ErrorKind::{CannotStart, Usage};
-use crate::domain::{Area, Direction, Finding, UserError, bytes_text, count_of, cut, refuse, shell_word};
+use crate::domain::{
+    Area, Direction, Finding, UserError, bytes_text, count_of, cut, few, first_of, refuse, shell_word,
+};
 use crate::fs::read_at_most;
 
 /// Reads a ledger in any of the [`LedgerForm`]s, whatever is wrong with it; what it cannot read as a row it counts.
@@ -200,20 +202,14 @@ const HEAD: usize = 1024;
 /// Usual paths of ledgers in a folder.
 const USUAL: [&str; 4] = ["results.tsv", ".auto/log.jsonl", "autoresearch.jsonl", "results.csv"];
 
-/// Maximum number of segments that an error names.
-const MOST_NAMED: usize = 10;
-
 fn segments_text(there: &[Segment]) -> String {
     let named = |segment: &Segment| {
         let name = segment.name.as_deref().or(segment.metric.as_deref()).unwrap_or("without a name");
         let rows = count_of(segment.rows, "row");
         format!("{} is {name}, {rows}", segment.number)
     };
-    let mut names: Vec<String> = there.iter().take(MOST_NAMED).map(named).collect();
-    if let Some(more) = there.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
-        names.push(format!("and {more} more"));
-    }
-    if names.is_empty() { "it has none".to_owned() } else { names.join("; ") }
+    let names: Vec<String> = there.iter().map(named).collect();
+    if names.is_empty() { "it has none".to_owned() } else { few(&names).join("; ") }
 }
 
 const GZIP: &str = "compressed";
@@ -323,21 +319,14 @@ fn what_it_is(ledger: &Ledger) -> String {
 
 /// The rows and numbers that cannot be read, by why.
 fn unread(ledger: &Ledger) -> impl Iterator<Item = Finding> {
-    let bad = |malformed: bool| {
-        let rows = ledger.rows.iter().filter(move |row| (row.status == RowStatus::Malformed) == malformed);
-        rows.filter_map(|row| Some((row.line, row.problem.as_deref()?))).collect::<Vec<_>>()
+    let of = |malformed: bool, what: &str| {
+        let rows = ledger.rows.iter().filter(|row| (row.status == RowStatus::Malformed) == malformed);
+        let lines = rows.filter_map(|row| Some(format!("line {}: {}", row.line, row.problem.as_deref()?)));
+        let lines: Vec<String> = lines.collect();
+        let (count, named) = (count_of(lines.len(), what), first_of(&lines, MOST_FINDINGS).join("; "));
+        (!lines.is_empty()).then(|| Finding::warning(Area::Ledger, format!("{count} cannot be read: {named}")))
     };
-    [(bad(true), "row", "cannot be read"), (bad(false), "number", "cannot be read")]
-        .into_iter()
-        .filter(|(lines, ..)| !lines.is_empty())
-        .map(|(lines, what, why)| {
-            let named: Vec<String> =
-                lines.iter().take(MOST_FINDINGS).map(|(line, problem)| format!("line {line}: {problem}")).collect();
-            let more = lines.len().saturating_sub(MOST_FINDINGS);
-            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-            let count = count_of(lines.len(), what);
-            Finding::warning(Area::Ledger, format!("{count} {why}: {}{more}", named.join("; ")))
-        })
+    [of(true, "row"), of(false, "number")].into_iter().flatten()
 }
 
 /// Rows that say the same as one before, in all that stands in them.
@@ -351,10 +340,7 @@ fn repeated(rows: &[Row]) -> Option<Finding> {
             seen.insert(row.hash, row.line);
         }
     }
-    let more = lines.len().saturating_sub(MOST_FINDINGS);
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    lines.truncate(MOST_FINDINGS);
-    (!lines.is_empty()).then(|| Finding::warning(Area::Ledger, lines.join("; ") + &more))
+    (!lines.is_empty()).then(|| Finding::warning(Area::Ledger, first_of(&lines, MOST_FINDINGS).join("; ")))
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Align, Grid, SessionStatus, text};
 use crate::domain::{
-    Bound, CURRENCY, Contract, ExperimentId, Phase, Spent, StopWhen, Tag, Tokens, clock_time, experiment_name,
-    moment_text, money_text, one_line, percent_text, tokens_text,
+    Bound, CURRENCY, Contract, ExperimentId, Phase, Spent, StopWhen, Tokens, clock_time, experiment_name, moment_text,
+    money_text, one_line, percent_text, tokens_text,
 };
 use crate::rules::{
     Activity, AttemptStatus, LaneStatus, LanesStatus, MAX_FRESH, Trial, cap_of_tries, listed, next_fresh,
@@ -314,31 +314,6 @@ pub(super) fn slots_and_seats(lanes: &LanesStatus) -> (Vec<Slot<'_>>, Vec<SeatDo
     (slots.collect(), seats.collect())
 }
 
-/// A cap that is reached.
-pub(super) struct ReachedCap {
-    /// Its flag.
-    flag: &'static str,
-    /// True if another night lifts it.
-    is_of_night: bool,
-}
-
-impl ReachedCap {
-    /// Commands that continue in spite of the cap, with their effects.
-    pub(super) fn ways_on(&self, tag: &Tag, has_agent: bool) -> Vec<(String, &'static str)> {
-        let flag = self.flag;
-        match (self.is_of_night, has_agent) {
-            (true, _) => vec![
-                (format!("ar run --tag {tag}"), "begins another night"),
-                (format!("ar resume {tag} {flag} N"), "continues this night by N more"),
-            ],
-            (false, true) => vec![(format!("ar run --tag {tag} {flag} N"), "continues up to a higher limit")],
-            (false, false) => {
-                vec![(format!("ar try -m \"what it changes\" --tag {tag} {flag} N"), "continues up to a higher limit")]
-            }
-        }
-    }
-}
-
 impl SessionStatus {
     /// Counts the experiments of the night and of the session, if either is limited.
     pub(super) fn experiments_text(&self, contract: &Contract) -> Option<String> {
@@ -396,18 +371,34 @@ impl SessionStatus {
         }
     }
 
-    /// The flag of the cap that is reached, if so: of the session's first, as another night does not lift them.
-    pub(super) fn reached_cap(&self) -> Option<ReachedCap> {
+    /// The commands that continue in spite of the cap that is reached, if so: of the session's first, as another night does not
+    /// lift them.
+    pub(super) fn ways_on_from_cap(&self, has_agent: bool) -> Option<Vec<(String, &'static str)>> {
+        let ((flag, is_of_night), tag) = (self.reached_cap()?, &self.tag);
+        Some(match (is_of_night, has_agent) {
+            (true, _) => vec![
+                (format!("ar run --tag {tag}"), "begins another night"),
+                (format!("ar resume {tag} {flag} N"), "continues this night by N more"),
+            ],
+            (false, true) => vec![(format!("ar run --tag {tag} {flag} N"), "continues up to a higher limit")],
+            (false, false) => {
+                vec![(format!("ar try -m \"what it changes\" --tag {tag} {flag} N"), "continues up to a higher limit")]
+            }
+        })
+    }
+
+    /// The flag of the cap that is reached, and whether another night lifts it.
+    fn reached_cap(&self) -> Option<(&'static str, bool)> {
         let contract = self.contract.as_ref()?;
         let (session, night) = (&contract.caps, self.night.as_ref());
         let is_full = session_enough(session.session_max_experiments, &self.history).is_some();
         if is_full {
-            return Some(ReachedCap { flag: "--session-max-experiments", is_of_night: false });
+            return Some(("--session-max-experiments", false));
         }
         if let Some(reason) = session_calls_enough(contract, &self.spent) {
             let is_cost = reason.is_rule(Bound::SessionMaxCost);
             let flag = if is_cost { "--session-max-cost" } else { "--session-max-tokens" };
-            return Some(ReachedCap { flag, is_of_night: false });
+            return Some((flag, false));
         }
         let flag = match night {
             None => session_enough(cap_of_tries(contract, false), &self.history).map(|_| "--session-max-experiments"),
@@ -419,7 +410,7 @@ impl SessionStatus {
                 })
             }
         };
-        flag.map(|flag| ReachedCap { flag, is_of_night: night.is_some() })
+        Some((flag?, night.is_some()))
     }
 
     /// The caps that count all nights.

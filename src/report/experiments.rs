@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::grid::Align::{Below, Left, Right, Text};
 use super::{Align, Grid, artifact_name, axes_sentence, forms_sentence, signed_gain, text, tokens_sentence};
 use crate::domain::{
-    Clock, Composite, ExperimentId, FORMAT_VERSION, GuardRun, Note, Number, Record, Replay, ReviewVerdict, Run,
-    SecondLook, Unit, bytes_text, exact_time, experiment_name, money_text, nearest, one_line,
+    Clock, Composite, ErrorKind, ExperimentId, FORMAT_VERSION, GuardRun, Note, Number, Record, Replay, ReviewVerdict,
+    Run, SecondLook, Unit, UserError, bytes_text, exact_time, experiment_name, first_of, money_text, nearest, one_line,
+    refuse,
 };
 use crate::rules::{
     Aspect, Compared, Confound, CountedOutcome, History, MEMORY, axis_values, confounds_of_keep, listed,
@@ -146,11 +147,11 @@ impl FieldRows {
         if record.commit.is_known() {
             self.add("change", record.change.diff.to_string());
         }
-        for artifact in record.proof.artifacts.iter().take(MOST_ARTIFACTS) {
-            self.add("artifact", format!("{} ({})", one_line(&artifact.path), bytes_text(artifact.bytes)));
+        let artifacts = record.proof.artifacts.iter();
+        let artifacts = artifacts.map(|it| format!("{} ({})", one_line(&it.path), bytes_text(it.bytes)));
+        for artifact in first_of(&artifacts.collect::<Vec<_>>(), MOST_ARTIFACTS) {
+            self.add("artifact", artifact);
         }
-        let more = record.proof.artifacts.len().saturating_sub(MOST_ARTIFACTS);
-        self.add("artifact", if more > 0 { format!("and {more} more") } else { String::new() });
     }
 
     /// Adds the runs and guards of each version. Values have the `digits` of the log if asked for.
@@ -228,21 +229,11 @@ enum ColumnKind {
     Metric(String),
 }
 
-/// A column that every session has.
-#[derive(Debug)]
-struct FixedColumn {
-    name: &'static str,
-    heading: &'static str,
-    align: Align,
-    cell: Cell,
-}
+/// A column that every session has: its name, its heading, its alignment and its cells.
+type FixedColumn = (&'static str, &'static str, Align, Cell);
 
 /// The text of a cell. Times are local with a clock, else in UTC.
 type Cell = fn(&ShownExperiment<'_>, Option<Clock>) -> String;
-
-const fn named(name: &'static str, heading: &'static str, align: Align, cell: Cell) -> FixedColumn {
-    FixedColumn { name, heading, align, cell }
-}
 
 /// The name of the column with the reviewers' verdicts, and of that with the notes.
 const REVIEW: &str = "review";
@@ -254,35 +245,31 @@ const VALUE: &str = "value";
 
 /// The columns that every session has; each number in the logs is one too.
 static COLUMNS: [FixedColumn; 16] = [
-    named("id", "#", Right, |shown, _| shown.record.id.to_string()),
-    named("commit", "commit", Left, |shown, _| shown.record.commit.short(8).to_owned()),
-    named("outcome", "outcome", Left, |shown, _| CountedOutcome::of_record(shown.record).to_string()),
-    named(VALUE, VALUE, Right, |shown, screen| match screen {
+    ("id", "#", Right, |shown, _| shown.record.id.to_string()),
+    ("commit", "commit", Left, |shown, _| shown.record.commit.short(8).to_owned()),
+    ("outcome", "outcome", Left, |shown, _| CountedOutcome::of_record(shown.record).to_string()),
+    (VALUE, VALUE, Right, |shown, screen| match screen {
         Some(_) => number(shown.record),
         None => text(shown.record.metric.number()),
     }),
-    named("gain", "gain", Right, |shown, _| text(shown.gain())),
-    named("memory", "GiB", Right, |shown, _| tenths(shown.record.memory_gb)),
-    named("seconds", "s/run", Right, |shown, _| tenths(shown.record.seconds_per_run())),
-    named("agent", "agent seconds", Right, |shown, _| {
-        tenths(shown.record.origin.agent.as_ref().map(|call| call.seconds))
-    }),
-    named("failure", "failure", Left, |shown, _| text(shown.record.failure.as_ref().map(|failure| failure.class))),
-    named(REVIEW, REVIEW, Left, |shown, _| {
+    ("gain", "gain", Right, |shown, _| text(shown.gain())),
+    ("memory", "GiB", Right, |shown, _| tenths(shown.record.memory_gb)),
+    ("seconds", "s/run", Right, |shown, _| tenths(shown.record.seconds_per_run())),
+    ("agent", "agent seconds", Right, |shown, _| tenths(shown.record.origin.agent.as_ref().map(|call| call.seconds))),
+    ("failure", "failure", Left, |shown, _| text(shown.record.failure.as_ref().map(|failure| failure.class))),
+    (REVIEW, REVIEW, Left, |shown, _| {
         let verdict = shown.record.proof.review.as_ref().map(|review| review.verdict.to_string());
         verdict.unwrap_or_default().replace('_', " ")
     }),
     // An imported experiment has no known time.
-    named("when", "when", Left, |shown, screen| {
+    ("when", "when", Left, |shown, screen| {
         text(shown.record.origin.imported.is_none().then(|| time(shown.record.origin.finished, screen)))
     }),
-    named("direction", "direction", Left, |shown, _| text(shown.record.direction.as_ref())),
-    named("reason", "reason", Text, |shown, _| shown.record.reason.clone()),
-    named(NOTES, NOTES, Below, |shown, _| {
-        shown.notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ")
-    }),
-    named("replaced_by", "replaced by", Right, |shown, _| text(shown.replaced_by)),
-    named("description", "description", Text, |shown, screen| {
+    ("direction", "direction", Left, |shown, _| text(shown.record.direction.as_ref())),
+    ("reason", "reason", Text, |shown, _| shown.record.reason.clone()),
+    (NOTES, NOTES, Below, |shown, _| shown.notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ")),
+    ("replaced_by", "replaced by", Right, |shown, _| text(shown.replaced_by)),
+    ("description", "description", Text, |shown, screen| {
         described(shown.replaced_by.filter(|_| screen.is_some()), &shown.record.description)
     }),
 ];
@@ -298,35 +285,18 @@ fn tenths(number: Option<f64>) -> String {
     text(number.map(|number| format!("{number:.1}")))
 }
 
-/// The error for an unknown column.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown column `{name}`")]
-pub struct ColumnError {
-    name: String,
-    known: Vec<String>,
-}
-
-impl ColumnError {
-    /// The existing columns, and the one that may be meant.
-    pub fn known(&self) -> String {
-        let meant = nearest(&self.name, &self.known).map(|meant| format!("; did you mean `{meant}`?"));
-        self.known.join(", ") + &meant.unwrap_or_default()
-    }
-}
-
 impl Column {
     /// The names of the columns that every session has.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        COLUMNS.iter().map(|column| column.name)
+        COLUMNS.iter().map(|(name, ..)| *name)
     }
 
     /// The columns that are shown by default, with the `axes` behind the value.
     pub(super) fn defaults(with_reviews: bool, with_notes: bool, axes: &[String]) -> Vec<Column> {
         let is_shown = |name: &&&str| (with_reviews || **name != REVIEW) && (with_notes || **name != NOTES);
-        let named =
-            DEFAULT.iter().filter(is_shown).filter_map(|name| COLUMNS.iter().find(|column| column.name == *name));
+        let named = DEFAULT.iter().filter(is_shown).filter_map(|name| Column::fixed(name));
         let of = |named: &'static FixedColumn| {
-            let axes = if named.name == VALUE { axes } else { &[] };
+            let axes = if named.0 == VALUE { axes } else { &[] };
             [Column(ColumnKind::Named(named))]
                 .into_iter()
                 .chain(axes.iter().map(|axis| Column(ColumnKind::Metric(axis.clone()))))
@@ -334,12 +304,15 @@ impl Column {
         named.flat_map(of).collect()
     }
 
+    fn fixed(name: &str) -> Option<&'static FixedColumn> {
+        COLUMNS.iter().find(|(own, ..)| *own == name)
+    }
+
     /// The column of that name: one of the table's own, the metric, or another number that any of the logs has.
-    pub fn named(name: &str, history: &History) -> Result<Column, ColumnError> {
+    pub fn named(name: &str, history: &History) -> Result<Column, UserError> {
         let records = history.records();
         let name_of_own = if records.iter().any(|record| record.metric.name == name) { VALUE } else { name };
-        let own = |name: &str| COLUMNS.iter().find(|column| column.name == name);
-        if let Some(named) = own(name).or_else(|| own(name_of_own)) {
+        if let Some(named) = Column::fixed(name).or_else(|| Column::fixed(name_of_own)) {
             return Ok(Column(ColumnKind::Named(named)));
         }
         if records.iter().any(|record| record.metrics.get(name).is_some()) {
@@ -348,15 +321,17 @@ impl Column {
         let mut numbers: Vec<String> = records.iter().flat_map(|record| record.metrics.names().cloned()).collect();
         numbers.sort();
         numbers.dedup();
-        let known = Column::names().map(str::to_owned).chain(numbers).collect();
-        Err(ColumnError { name: name.to_owned(), known })
+        let known: Vec<String> = Column::names().map(str::to_owned).chain(numbers).collect();
+        let meant = nearest(name, &known).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+        Err(refuse(ErrorKind::Usage, format!("unknown column `{name}`"))
+            .hint(format!("there are {}{meant}", known.join(", "))))
     }
 
     /// Its heading; that of the value is the `metric`.
     pub(super) fn heading(&self, metric: &str) -> (String, Align) {
         match &self.0 {
-            ColumnKind::Named(FixedColumn { heading: VALUE, align, .. }) => (metric.to_owned(), *align),
-            ColumnKind::Named(named) => (named.heading.to_owned(), named.align),
+            ColumnKind::Named((_, VALUE, align, _)) => (metric.to_owned(), *align),
+            ColumnKind::Named((_, heading, align, _)) => ((*heading).to_owned(), *align),
             ColumnKind::Metric(name) => (name.clone(), Right),
         }
     }
@@ -364,7 +339,7 @@ impl Column {
     /// Its text for an experiment. Times are local on the `screen` of a user with that clock, else in UTC.
     pub(super) fn cell(&self, shown: &ShownExperiment<'_>, screen: Option<Clock>) -> String {
         match &self.0 {
-            ColumnKind::Named(named) => (named.cell)(shown, screen),
+            ColumnKind::Named((.., cell)) => cell(shown, screen),
             ColumnKind::Metric(name) => text(shown.record.metrics.get(name)),
         }
     }

@@ -78,18 +78,11 @@ impl Grid {
         grid
     }
 
-    /// Omits a column in which no row has anything.
+    /// Omits those of these columns in which no row has anything.
     #[must_use]
-    pub(super) fn without_if_empty(mut self, name: &str) -> Self {
-        if let Some(place) = self.columns.iter().position(|(column, _)| column == name)
-            && self.rows.iter().all(|row| row[place].is_empty())
-        {
-            self.columns.remove(place);
-            self.rows.iter_mut().for_each(|row| {
-                row.remove(place);
-            });
-        }
-        self
+    pub(super) fn without_if_empty(&self, names: &[&str]) -> Self {
+        let is_empty = |column: usize| self.rows.iter().all(|row| row[column].is_empty());
+        self.without(|column| names.contains(&self.columns[column].0.as_str()) && is_empty(column))
     }
 
     /// Omits these columns where there is no room for them, the least important first.

@@ -178,8 +178,7 @@ fn weights_grid(weighed: &Weighed) -> Grid {
             ("remark", Align::Left, &|(name, _)| remark(name)),
         ],
     )
-    .without_if_empty("fitted")
-    .without_if_empty("remark")
+    .without_if_empty(&["fitted", "remark"])
 }
 
 /// Describes the basis of the weights, or the reason that there are none.

@@ -336,9 +336,7 @@ pub(super) fn expected_section(report: &Report) -> Option<Section> {
             (HYPOTHESIS, Align::Text, &|found| said(found.hypothesis.as_ref())),
         ],
     )
-    .without_if_empty("gain")
-    .without_if_empty(EXPECTED)
-    .without_if_empty(HYPOTHESIS);
+    .without_if_empty(&["gain", EXPECTED, HYPOTHESIS]);
     let mut section = Section::table("what was expected, and what came", grid);
     let kept = all.iter().filter(|found| found.outcome == CountedOutcome::Keep).count();
     let over: Vec<f64> = all.iter().filter_map(|found| found.over_expected).collect();
@@ -405,9 +403,7 @@ fn results(report: &Report, title: &str, column: &str, found: &[(String, &Tally)
             (&per_hour, Align::Right, &|(_, tally)| of_hours(tally.gain_per_gpu_hour.map(signed))),
         ],
     )
-    .without_if_empty(REFUSED)
-    .without_if_empty(&hours)
-    .without_if_empty(&per_hour);
+    .without_if_empty(&[REFUSED, &hours, &per_hour]);
     let mut section = Section::table(title, grid);
     if let Some(more) = found.len().checked_sub(MOST).filter(|more| *more > 0) {
         section.lines.push((format!("and {more} more, in `--format json`"), None));

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::domain::{
     ExperimentId, FailureClass, Number, VerifiedPair, WordList, count_of, exact_time, experiment_name,
-    experiment_names, one_line, percent_text, span_text, two_digits, word_list,
+    experiment_names, first_of, one_line, percent_text, span_text, two_digits, word_list,
 };
 use crate::rules::{
     ComparedPair, DriftCheck, History, KeptStep, Margin, MarginBy, Miss, Point, Repeated, Repeats, RunOf, format_step,
@@ -158,11 +158,7 @@ fn kept(report: &Report) -> Option<Section> {
             ("what", Align::Text, &|(step, _)| report.described_at(step.index)),
         ],
     )
-    .without_if_empty(ALONE)
-    .without_if_empty(GAIN)
-    .without_if_empty("relative")
-    .without_if_empty("share")
-    .without_if_empty(&hours)
+    .without_if_empty(&[ALONE, GAIN, "relative", "share", &hours])
     .sparing(["share", "relative", &hours].map(str::to_owned));
     let title = if has_threshold { "kept experiments" } else { "kept experiments and their gains" };
     let lines = notes_on_kept(report, &small, &hours);
@@ -276,22 +272,16 @@ fn said(point: &Point) -> String {
 /// The spread of repeated measurements, and how it was got.
 fn repeated(report: &Report) -> Option<Section> {
     let spread = report.spread.as_ref()?;
-    let mut lines: Vec<_> = spread.repeated.iter().take(MOST_REPEATED).map(|group| (repetition(group), None)).collect();
-    let more = spread.repeated.len().saturating_sub(MOST_REPEATED);
-    if more > 0 {
-        lines.push((format!("and {more} more"), None));
-    }
-    lines.push((
-        match spread.limit {
-            0.0 => "the same code gave the same value each time".into(),
-            limit => format!(
-                "spread {}: two measurements of the same code differ by less than this in 19 of 20 cases (2.8 \
-                    standard deviations)",
-                two_digits(limit)
-            ),
-        },
-        None,
-    ));
+    let repeated: Vec<String> = spread.repeated.iter().map(repetition).collect();
+    let limit = match spread.limit {
+        0.0 => "the same code gave the same value each time".into(),
+        limit => format!(
+            "spread {}: two measurements of the same code differ by less than this in 19 of 20 cases (2.8 \
+                standard deviations)",
+            two_digits(limit)
+        ),
+    };
+    let lines = first_of(&repeated, MOST_REPEATED).into_iter().chain([limit]).map(|line| (line, None));
     Some(Section::lines("measured more than once", lines))
 }
 

@@ -80,7 +80,7 @@ fn grid<'a>(sessions: impl Iterator<Item = (Option<&'a Path>, &'a SessionStatus)
             ("damaged", Align::Below, &|(_, session)| session.damage.join("; ")),
         ],
     )
-    .without_if_empty("repository")
+    .without_if_empty(&["repository"])
     .sparing(["process", "metric", "since keep"])
 }
 
@@ -222,18 +222,18 @@ impl SessionStatus {
     fn ways_on_from_idle(&self) -> Vec<(String, &'static str)> {
         let tag = &self.tag;
         let has_agent = self.has_agent();
-        let reached = self.reached_cap();
+        let from_cap = self.ways_on_from_cap(has_agent);
         let resume = format!("ar resume {tag}");
         if self.is_imported() {
             let is_here = self.history.best_kept_record().is_some_and(|best| best.commit.is_known());
             let restore = || (format!("ar restore best --tag {tag}"), "puts its best code on a branch");
             return is_here.then(restore).into_iter().collect();
         }
-        if self.is_fetched && reached.is_none() {
+        if self.is_fetched && from_cap.is_none() {
             return vec![(resume, "continues it here, by the contract in its baseline's record")];
         }
-        if let Some(cap) = reached {
-            return cap.ways_on(tag, has_agent);
+        if let Some(ways) = from_cap {
+            return ways;
         }
         if !has_agent {
             let by_agent = (format!("ar run --agent COMMAND --tag {tag}"), "lets an agent make the next ones");

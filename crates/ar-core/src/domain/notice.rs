@@ -337,10 +337,14 @@ fn keep_costs(first: u32, later: u32, run: f64) -> String {
 
 /// A few names, and how many more there are.
 pub fn few(names: &[String]) -> Vec<String> {
-    const SHOWN: usize = 10;
-    let mut shown = names[..names.len().min(SHOWN)].to_vec();
-    if names.len() > SHOWN {
-        shown.push(format!("and {} more", names.len() - SHOWN));
+    first_of(names, 10)
+}
+
+/// The first of some names, `most` of them, and how many more there are.
+pub fn first_of(names: &[String], most: usize) -> Vec<String> {
+    let mut shown = names[..names.len().min(most)].to_vec();
+    if names.len() > most {
+        shown.push(format!("and {} more", names.len() - most));
     }
     shown
 }
