@@ -19,7 +19,8 @@ pub(super) struct Cli {
     pub(super) command: Command,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Subcommand, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(super) enum Command {
     /// Start or continue a session and loop
     Run(RunArgs),
@@ -95,24 +96,10 @@ impl Command {
     /// The name of a command that acts on a session, under which it is refused inside a call of the loop.
     pub(super) fn acting(&self) -> Option<&'static str> {
         match self {
-            Command::Run(_) => Some("run"),
-            Command::Try(_) => Some("try"),
-            Command::Resume(_) => Some("resume"),
-            Command::Stop(_) => Some("stop"),
-            Command::Restore(_) => Some("restore"),
-            Command::Repro(_) => Some("repro"),
-            Command::Verify(_) => Some("verify"),
-            Command::Ablate(_) => Some("ablate"),
-            Command::Review(_) => Some("review"),
-            Command::Finalize(_) => Some("finalize"),
-            Command::Import(_) => Some("import"),
-            Command::Delete(_) => Some("delete"),
-            Command::Guard(_) => Some("guard"),
-            Command::Init(_) => Some("init"),
-            Command::Tell(args) => (!args.list).then_some("tell"),
-            Command::Rate(args) => args.rates().then_some("rate"),
             Command::Export(args) => args.hidden.then_some("export --hidden"),
             Command::Doctor(args) => args.repair.then_some("doctor --repair"),
+            Command::Tell(TellArgs { list: true, .. }) => None,
+            Command::Rate(args) if !args.rates() => None,
             Command::Report(_)
             | Command::Status(_)
             | Command::Serve(_)
@@ -129,6 +116,7 @@ impl Command {
             | Command::Man(_)
             | Command::Mcp
             | Command::Version => None,
+            acting => Some(acting.into()),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use autoresearch::domain::{
-    Contribution, ExperimentName, FORMAT_VERSION, GpuOther, Number, Record, VerifiedPair, Which, count_of,
-    experiment_name, shell_word, span_text,
+    Contribution, ExperimentName, FORMAT_VERSION, GpuOther, Number, Record, VerifiedId, VerifiedPair, Which, count_of,
+    experiment_name, first_of, shell_word, span_text,
 };
 use autoresearch::report::{Align, Format, Grid};
 use autoresearch::rules::{CameBack, ComparedPair, how_to_repeat};
@@ -15,9 +15,7 @@ use autoresearch::session::{
     VerifyError, ablate, verify,
 };
 
-use super::{
-    AblateArgs, CliError, ReproArgs, VerifyArgs, error, no_runtime, output, process, resolve_session, runtime,
-};
+use super::{AblateArgs, CliError, ReproArgs, VerifyArgs, error, interrupted, interruptible, output, resolve_session};
 
 /// Tells on the standard error stream what becomes of fresh runs.
 fn announce(news: &FreshNews<'_>) {
@@ -45,6 +43,9 @@ fn announce(news: &FreshNews<'_>) {
     }
 }
 
+/// What an interrupt leaves of a comparison.
+const RUNS_ARE_RECORDED: &str = "interrupted; the runs that ended are recorded, and the same command goes on";
+
 /// Compares two experiments by fresh runs of both.
 pub(super) fn run_verify(args: VerifyArgs) -> Result<ExitCode, CliError> {
     let best = || ExperimentName { tag: None, which: Which::Best };
@@ -68,14 +69,8 @@ pub(super) fn run_verify(args: VerifyArgs) -> Result<ExitCode, CliError> {
     let sides = if args.second.is_some() { (of_first, of_other) } else { (of_other, of_first) };
     let (runs, terms) = args.fresh.terms();
     let terms = FreshTerms { holdout: args.holdout, ..terms };
-    let verified = runtime()?.block_on(async {
-        let interrupts = process::interrupts().map_err(no_runtime)?;
-        Ok::<_, CliError>(verify(sides, runs, &terms, &interrupts, &mut announce).await?)
-    })?;
-    let Some(verified) = verified else {
-        output::note("interrupted; the runs that ended are recorded, and the same command goes on");
-        return Ok(ExitCode::from(error::INTERRUPTED));
-    };
+    let verifying = async |interrupts| Ok(verify(sides, runs, &terms, &interrupts, &mut announce).await?);
+    let Some(verified) = interruptible(verifying)? else { return interrupted(RUNS_ARE_RECORDED) };
     print_verified(sides, &verified, args.format);
     Ok(ExitCode::SUCCESS)
 }
@@ -124,17 +119,13 @@ fn print_verified((a, b): (VerifiedSide<'_>, VerifiedSide<'_>), compared: &Compa
         ("runs", Align::Right),
     ]);
     let (of_a, of_b) = ((a, &verified.a, &verified.values_a), (b, &verified.b, &verified.values_b));
+    let named = |id: &VerifiedId| id.own().map_or_else(|| id.text(), |id| id.to_string());
     for (side, id, values) in [of_a, of_b] {
         let recorded = side.record.metric.number().map_or("none".to_owned(), shown);
-        grid.push([
-            id.own().map_or_else(|| id.text(), |id| id.to_string()),
-            recorded,
-            mean(values),
-            values.len().to_string(),
-        ]);
+        grid.push([named(id), recorded, mean(values), values.len().to_string()]);
     }
     for (id, values) in hidden.iter().flat_map(|it| [(&it.a, &it.values_a), (&it.b, &it.values_b)]) {
-        let id = id.own().map_or_else(|| id.text(), |id| id.to_string());
+        let id = named(id);
         let value = values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
         grid.push([format!("{id} hidden"), String::new(), format!("{value:.decimals$}"), values.len().to_string()]);
     }
@@ -153,14 +144,8 @@ pub(super) fn run_ablate(args: AblateArgs) -> Result<ExitCode, CliError> {
     let mut view = resolve_session::open(args.session.tag())?;
     view.convert_as_at_start()?;
     let (runs, terms) = args.fresh.terms();
-    let ablation = runtime()?.block_on(async {
-        let interrupts = process::interrupts().map_err(no_runtime)?;
-        Ok::<_, CliError>(ablate(&view, (runs, args.drop), &terms, &interrupts, &mut announce).await?)
-    })?;
-    let Some(ablation) = ablation else {
-        output::note("interrupted; the runs that ended are recorded, and the same command goes on");
-        return Ok(ExitCode::from(error::INTERRUPTED));
-    };
+    let ablating = async |interrupts| Ok(ablate(&view, (runs, args.drop), &terms, &interrupts, &mut announce).await?);
+    let Some(ablation) = interruptible(ablating)? else { return interrupted(RUNS_ARE_RECORDED) };
     print_ablated(&view, &ablation, args.drop, args.format);
     Ok(ExitCode::SUCCESS)
 }
@@ -236,13 +221,9 @@ pub(super) fn run_repro(args: ReproArgs) -> Result<ExitCode, CliError> {
     let (mut view, record) = resolve_session::open_at(&args.experiment, args.tag)?;
     view.convert_as_at_start()?;
     let rerun = Rerun { worktree: args.worktree, links: args.link, here: args.executor.is_some() };
-    let reproduced = runtime()?.block_on(async {
-        let interrupts = process::interrupts().map_err(no_runtime)?;
-        Ok::<_, CliError>(view.reproduce(&record, &rerun, &interrupts, &mut announce_repro).await?)
-    })?;
-    let Some(reproduced) = reproduced else {
-        output::note("interrupted; terminated the run and removed its working tree");
-        return Ok(ExitCode::from(error::INTERRUPTED));
+    let reproducing = async |interrupts| Ok(view.reproduce(&record, &rerun, &interrupts, &mut announce_repro).await?);
+    let Some(reproduced) = interruptible(reproducing)? else {
+        return interrupted("interrupted; terminated the run and removed its working tree");
     };
     print_repro(&view, &record, &reproduced, args.format);
     Ok(match reproduced.came_back {
@@ -256,15 +237,9 @@ pub(super) fn run_repro(args: ReproArgs) -> Result<ExitCode, CliError> {
 fn announce_repro(about: &Rerunning<'_>) {
     output::note(&format!("running `{}` in {}", about.command, about.dir.display()));
     if !about.missing.is_empty() {
-        const SHOWN: usize = 8;
-        let mut names: Vec<String> = about.missing.iter().take(SHOWN).map(|name| shell_word(name.as_ref())).collect();
-        if about.missing.len() > SHOWN {
-            names.push(format!("and {} more", about.missing.len() - SHOWN));
-        }
-        output::note(&format!(
-            "untracked files are not included: {}; pass --link for those that the run needs",
-            names.join(", ")
-        ));
+        let names: Vec<String> = about.missing.iter().map(|name| shell_word(name.as_ref())).collect();
+        let names = first_of(&names, 8).join(", ");
+        output::note(&format!("untracked files are not included: {names}; pass --link for those that the run needs"));
     }
 }
 

@@ -22,7 +22,7 @@ use autoresearch::session::{LoopWish, Wanted, examine, examine_job, examine_star
 
 use super::{
     CliError, DoctorArgs, GuardArgs, GuardServiceArgs, PatrolFormat, Settings, SettingsArgs, current_dir, error,
-    no_runtime, output, process, resolve_session, runtime, settings,
+    interrupted, interruptible, output, resolve_session, runtime, settings,
 };
 
 /// Prints whether everything is in order, and mends what can be mended if it is asked to.
@@ -65,14 +65,9 @@ pub(super) fn doctor(args: DoctorArgs) -> Result<ExitCode, CliError> {
         found.findings.sort_by_key(|finding| finding.area);
     }
     if args.job {
-        let tested = runtime()?.block_on(async {
-            let interrupts = process::interrupts().map_err(no_runtime)?;
-            Ok::<_, CliError>(examine_job(&dir, tag, &asked, args.wait, &interrupts, &mut output::note).await?)
-        })?;
-        let Some(tested) = tested else {
-            output::note("interrupted; cancelled the job");
-            return Ok(ExitCode::from(error::INTERRUPTED));
-        };
+        let testing =
+            async |interrupts| Ok(examine_job(&dir, tag, &asked, args.wait, &interrupts, &mut output::note).await?);
+        let Some(tested) = interruptible(testing)? else { return interrupted("interrupted; cancelled the job") };
         // They say more than that it can be tested.
         found.findings.retain(|finding| tested.is_empty() || finding.area != Area::Executor);
         found.findings.extend(tested);

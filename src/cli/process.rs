@@ -1,14 +1,16 @@
 //! The process itself: its folder and runtime, the signals that it gets, and the call of a loop that it is in, where commands that
 //! act are refused.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{env, fs, io};
 
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 use autoresearch::exec;
@@ -18,7 +20,7 @@ use autoresearch::session::{AGENT_JOB, Interrupt, Interrupts, SessionError, is_b
 use autoresearch::state::SESSIONS_FOLDER;
 
 use super::run::JobLimits;
-use super::{CliError, Command, settings};
+use super::{CliError, Command, error, output, settings};
 
 /// Makes the runtime that waits for processes, timers and signals, on this thread.
 pub(super) fn runtime() -> Result<Runtime, CliError> {
@@ -28,6 +30,38 @@ pub(super) fn runtime() -> Result<Runtime, CliError> {
 /// The error of a process that cannot wait.
 pub(super) fn no_runtime(error: io::Error) -> CliError {
     CliError::new(format!("cannot wait for processes and signals: {error}"), None)
+}
+
+/// Does work that a signal interrupts, on this thread.
+pub(super) fn interruptible<T>(work: impl AsyncFnOnce(Interrupts) -> Result<T, CliError>) -> Result<T, CliError> {
+    runtime()?.block_on(async { work(interrupts().map_err(no_runtime)?).await })
+}
+
+/// Tells what an interrupt left, and ends with the exit code of one.
+pub(super) fn interrupted(told: &str) -> Result<ExitCode, CliError> {
+    output::note(told);
+    Ok(ExitCode::from(error::INTERRUPTED))
+}
+
+/// Signals that end a command which has nothing to finish.
+pub(super) struct Signals(Vec<Signal>);
+
+impl Signals {
+    /// Hears Ctrl-C and SIGTERM, and with `hangup` also SIGHUP.
+    pub(super) fn listen(hangup: bool) -> Result<Signals, CliError> {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
+        let kinds = kinds.into_iter().chain(hangup.then(SignalKind::hangup));
+        kinds.map(signal).collect::<Result<_, _>>().map(Signals).map_err(no_runtime)
+    }
+
+    /// Waits for the next one.
+    pub(super) async fn next(&mut self) {
+        let heard = |context: &mut Context<'_>| match self.0.iter_mut().any(|it| it.poll_recv(context).is_ready()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        };
+        poll_fn(heard).await
+    }
 }
 
 /// The folder that the command was called in.

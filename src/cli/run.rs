@@ -22,8 +22,8 @@ use autoresearch::session::{
 
 use super::health::tell_no_resident;
 use super::{
-    CliError, Printer, Progress, ResumeArgs, RunArgs, Settings, StreamFormat, current_dir, error, no_runtime, output,
-    process, resolve_session, runtime, settings,
+    CliError, Printer, Progress, ResumeArgs, RunArgs, Settings, StreamFormat, current_dir, error, interrupted,
+    no_runtime, output, process, resolve_session, runtime, settings,
 };
 
 /// A warning before a loop without a limit.
@@ -59,8 +59,7 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     let (mut plan, no_agent) = settle(plan, wish, may_ask)?;
     let must_ask = may_ask && !plan.continued();
     if must_ask && !confirm(&plan) {
-        output::note("not started; nothing was changed");
-        return Ok(ExitCode::from(error::INTERRUPTED));
+        return interrupted("not started; nothing was changed");
     }
     if !must_ask && plan.contract().agent.is_some() && !plan.contract().ends_loop() {
         plan = plan.note(NO_END.to_owned());

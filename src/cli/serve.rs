@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
-use std::future::pending;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,7 +23,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use percent_encoding::percent_decode_str;
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
@@ -35,26 +33,20 @@ use autoresearch::fs::read_at_most;
 use autoresearch::git::Repo;
 use autoresearch::guardian::examine_guardians;
 use autoresearch::report::{
-    LivePart, LiveSession, PageRoom, Report, SessionStatus, live_course, live_experiment, live_now, live_page,
+    LiveSession, PageRoom, Report, SessionSnapshot, SessionStatus, live_course, live_experiment, live_now, live_page,
     live_policy,
 };
 use autoresearch::rules::History;
 use autoresearch::session::{SessionError, SessionView, StatusWatcher, choose_session};
 
-use super::{CliError, ServeArgs, current_dir, error, messages, no_runtime, output, records, runtime, settings};
+use super::{CliError, ServeArgs, Signals, current_dir, error, messages, output, records, runtime, settings};
 
 /// Serves the page until a signal ends it.
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, CliError> {
     let dir = Repo::discover(&current_dir()?)?.worktree().to_owned();
     let clock = settings::clock()?;
     runtime()?.block_on(async {
-        let hears_hangup = shield_from_terminal();
-        let mut int = signal(SignalKind::interrupt()).map_err(no_runtime)?;
-        let mut term = signal(SignalKind::terminate()).map_err(no_runtime)?;
-        let mut hangup = match hears_hangup {
-            true => Some(signal(SignalKind::hangup()).map_err(no_runtime)?),
-            false => None,
-        };
+        let mut signals = Signals::listen(shield_from_terminal())?;
         let listener = listen(args.bind, args.port).await?;
         let access =
             Access::new(args.bind).map_err(|error| CliError::new(format!("cannot make a token: {error}"), None))?;
@@ -67,9 +59,7 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, CliError> {
         }
         tokio::select! {
             () = serve(listener, access, reader) => {}
-            _ = int.recv() => {}
-            _ = term.recv() => {}
-            _ = async { match &mut hangup { Some(hangup) => hangup.recv().await, None => pending().await } } => {}
+            () = signals.next() => {}
         }
         Ok(ExitCode::from(error::INTERRUPTED))
     })
@@ -166,12 +156,6 @@ struct WatchedSession<'a> {
     report: Option<(ReportKey, Report)>,
 }
 
-struct SessionSnapshot {
-    status: SessionStatus,
-    log: Vec<String>,
-    escalation: Option<String>,
-}
-
 struct Reader<'a> {
     repo: &'a Repo,
     dir: &'a Path,
@@ -260,18 +244,10 @@ impl<'a> Reader<'a> {
         let mut sessions: Vec<LiveSession> = self
             .watched_in_order()
             .zip(&names)
-            .map(|((_, watched), name)| LiveSession {
-                name,
-                found: match &watched.seen {
-                    Err(why) => LivePart::Waiting(why),
-                    Ok(SessionSnapshot { status, log, escalation }) => {
-                        LivePart::Seen { status, log, escalation: escalation.as_deref() }
-                    }
-                },
-            })
+            .map(|((_, watched), name)| LiveSession { name, found: watched.seen.as_ref().map_err(String::as_str) })
             .collect();
         if let Err(why) = &self.shown {
-            sessions.push(LiveSession { name: &none, found: LivePart::Waiting(why) });
+            sessions.push(LiveSession { name: &none, found: Err(why) });
         }
         live_now(&sessions, &guardians, self.course)
     }
@@ -358,15 +334,6 @@ pub(super) struct Access {
     bound: IpAddr,
 }
 
-/// The parts of a request that decide whether it gets in.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Knock<'a> {
-    pub(super) method: &'a Method,
-    /// The names by which the request calls this server: of its `Host` headers and of its address, if that has one.
-    pub(super) hosts: &'a [&'a str],
-    pub(super) query: &'a str,
-}
-
 impl Access {
     /// Makes a new token for a server at this address.
     pub(super) fn new(bound: IpAddr) -> Result<Access, getrandom::Error> {
@@ -386,16 +353,16 @@ impl Access {
     }
 
     /// Refuses a request with a status and a sentence, or lets it in.
-    pub(super) fn refuse(&self, knock: Knock) -> Option<(StatusCode, &'static str)> {
+    pub(super) fn refuse(&self, method: &Method, hosts: &[&str], query: &str) -> Option<(StatusCode, &'static str)> {
         // A page of elsewhere can have its own name lead here, but it cannot have that name be one of these.
-        if knock.hosts.is_empty() || !knock.hosts.iter().all(|host| self.is_own_name(host)) {
+        if hosts.is_empty() || !hosts.iter().all(|host| self.is_own_name(host)) {
             return Some((StatusCode::FORBIDDEN, "open this page by localhost or by the address that it listens at\n"));
         }
-        let given = parameter(knock.query, "token").unwrap_or_default();
+        let given = parameter(query, "token").unwrap_or_default();
         if !is_same(given.as_bytes(), self.token.as_bytes()) {
             return Some((StatusCode::FORBIDDEN, "open the address that `ar serve` printed, with its token\n"));
         }
-        if !matches!(*knock.method, Method::GET | Method::HEAD) {
+        if !matches!(*method, Method::GET | Method::HEAD) {
             return Some((StatusCode::METHOD_NOT_ALLOWED, "this page only reads: GET and HEAD\n"));
         }
         None
@@ -533,7 +500,7 @@ impl PageServer {
         let named = request.headers().get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
         let hosts: Vec<&str> = named.chain(request.uri().authority().map(|authority| authority.as_str())).collect();
         let query = request.uri().query().unwrap_or_default();
-        self.access.refuse(Knock { method: request.method(), hosts: &hosts, query })
+        self.access.refuse(request.method(), &hosts, query)
     }
 
     async fn found(&self, request: &Request<Incoming>) -> (StatusCode, String) {
@@ -579,7 +546,7 @@ mod tests {
     }
 
     fn status(access: &Access, method: &Method, hosts: &[&str], query: &str) -> u16 {
-        access.refuse(Knock { method, hosts, query }).map_or(200, |(status, _)| status.as_u16())
+        access.refuse(method, hosts, query).map_or(200, |(status, _)| status.as_u16())
     }
 
     #[test]

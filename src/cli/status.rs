@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
 use autoresearch::domain::{
-    Asked, Clock, ExperimentId, GpuLoad, StopWhen, Tag, experiment_name, experiment_names, list, with_causes,
+    Clock, ExperimentId, GpuLoad, StopWhen, Tag, experiment_name, experiment_names, list, with_causes,
 };
 use autoresearch::exec::GpuMonitor;
 use autoresearch::git::Repo;
@@ -29,14 +29,15 @@ use autoresearch::report::{
     Format, Report, Scene, Screen, Scroll, SessionStatus, draw, fit, render_all_status, render_status,
 };
 use autoresearch::session::{
-    Drive, Interrupt, Plan, Session, SessionError, StatusWatcher, Stopped, StoppingBeside, Tried, TryError,
-    ask_to_stop, end_run_only, inspect_all, inspect_sessions, note_stopped,
+    Interrupt, Session, SessionError, StatusWatcher, Stopped, StoppingBeside, Tried, TryError, ask_to_stop,
+    end_run_only, inspect_all, inspect_sessions, note_stopped,
 };
 use autoresearch::state::SessionFolder;
 
+use super::taking::ending;
 use super::{
-    CliError, Printer, Progress, StatusArgs, StopArgs, current_dir, error, no_runtime, output, process,
-    resolve_session, runtime, settings,
+    CliError, Signals, StatusArgs, StopArgs, current_dir, error, interruptible, no_runtime, output, resolve_session,
+    runtime, settings,
 };
 
 /// Prints what is happening to a session, or to each of them.
@@ -127,19 +128,14 @@ fn refuse_no_terminal() -> Result<(), CliError> {
 /// Runs `watch` on a thread of its own until it is over, or a signal ends it.
 fn show(watch: impl FnOnce(&AtomicBool) -> io::Result<()> + Send + 'static) -> Result<ExitCode, CliError> {
     runtime()?.block_on(async {
-        let mut signals = Vec::new();
-        for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-            signals.push(signal(kind).map_err(no_runtime)?);
-        }
-        let [mut int, mut term, mut hangup] = signals.try_into().map_err(|_| refused("cannot listen for signals"))?;
+        let (mut signals, mut hangup) = (Signals::listen(false)?, signal(SignalKind::hangup()).map_err(no_runtime)?);
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
         // A write to a terminal can block for ever.
         let watch = thread::spawn(move || watch(&seen));
         tokio::select! {
             () = over(&watch) => {}
-            _ = int.recv() => ended.store(true, Ordering::Relaxed),
-            _ = term.recv() => ended.store(true, Ordering::Relaxed),
+            () = signals.next() => ended.store(true, Ordering::Relaxed),
             _ = hangup.recv() => ended.store(true, Ordering::Relaxed),
         }
         if timeout(LAST_WRITE, over(&watch)).await.is_err() {
@@ -461,14 +457,11 @@ pub(super) fn keep_guardians_away(repo: &Repo, tag: &Tag, clock: Clock) {
 /// Takes over the session, and ends and closes the experiment that is open in it, as the second Ctrl-C does.
 fn end_open(repo: Repo, tag: &Tag, id: ExperimentId, was_left: bool, clock: Clock) -> Result<String, CliError> {
     let main_worktree = repo.main_worktree().to_owned();
-    let asked = Asked { tag: Some(tag.clone()), ..Asked::default() };
-    let plan = Plan::new(repo, &asked.into(), Drive::Ending, clock)?;
-    let printer = Printer::start(Progress::aside(clock, main_worktree.clone())).map_err(no_runtime)?;
-    let tried = runtime()?.block_on(async {
-        let interrupts = process::interrupts().map_err(no_runtime)?;
+    let (plan, printer) = ending(repo, tag, clock)?;
+    let tried = interruptible(async |interrupts| {
         interrupts.ask(Interrupt::Now);
         let tried = async { Session::open(plan, printer.observer(), interrupts).await?.try_continue(None).await };
-        Ok::<_, CliError>(match tried.await {
+        Ok(match tried.await {
             // The run may be what fills the disk.
             Err(error) if error.is_disk_full() => {
                 end_run_only(&main_worktree, tag, id).await?;

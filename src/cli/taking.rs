@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::{
-    Asked, ErrorKind, ExperimentId, Record, Tag, count_of, json_text, one_line, refuse, shell_word,
+    Asked, Clock, ErrorKind, ExperimentId, Record, Tag, count_of, json_text, one_line, refuse, shell_word,
 };
 use autoresearch::git::Repo;
 use autoresearch::report::{exported_grid, fit, imported_grid, record_json};
@@ -17,7 +17,8 @@ use super::run::way_on;
 use super::tracker::{MLFLOW, TENSORBOARD, Tracker, WANDB};
 use super::{
     CliError, DeleteArgs, ExportArgs, ExportFormat, FinalizeArgs, ImportArgs, Printer, Progress, RestoreArgs,
-    ReviewArgs, clock, current_dir, error, no_runtime, output, process, resolve_session, runtime, status, tracker,
+    ReviewArgs, clock, current_dir, error, interrupted, interruptible, no_runtime, output, process, resolve_session,
+    runtime, status, tracker,
 };
 
 /// Makes a clean branch of what a session kept.
@@ -44,8 +45,7 @@ pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     if !missing.is_empty() && has_reviewer && !args.unreviewed {
         output::note(&format!("{} without a review: reviewing first", count_of(missing.len(), "keep")));
         if !have_reviewed(&view, &missing)? {
-            output::note("interrupted; no branch was made");
-            return Ok(ExitCode::from(error::INTERRUPTED));
+            return interrupted("interrupted; no branch was made");
         }
         view = resolve_session::open(Some(view.tag))?;
     }
@@ -80,7 +80,7 @@ pub(super) fn finalize(args: FinalizeArgs) -> Result<ExitCode, CliError> {
 
 /// Records what waits for a train as discarded: nothing is measured any more.
 fn end_for_good(tag: &Tag) -> Result<(), CliError> {
-    let (plan, printer) = ending(tag)?;
+    let (plan, printer) = ending(Repo::discover(&current_dir()?)?, tag, clock()?)?;
     let ended = runtime()?
         .block_on(async { Session::open(plan, printer.observer(), Interrupts::default()).await?.end_for_good().await });
     printer.finish();
@@ -101,12 +101,11 @@ fn have_reviewed(view: &SessionView, named: &[ExperimentId]) -> Result<bool, Cli
         output::note(&format!("no keep of session {tag} is unreviewed"));
         return Ok(true);
     }
-    let (plan, printer) = ending(tag)?;
-    let reviewed = runtime()?.block_on(async {
-        let interrupts = process::interrupts().map_err(no_runtime)?;
+    let (plan, printer) = ending(Repo::discover(&current_dir()?)?, tag, clock()?)?;
+    let reviewed = interruptible(async |interrupts| {
         let mut session = Session::open(plan, printer.observer(), interrupts.clone()).await?;
         let left = session::review_keeps(&mut session, &ids).await?;
-        Ok::<_, CliError>((interrupts.asked() == Interrupt::None).then_some(left))
+        Ok((interrupts.asked() == Interrupt::None).then_some(left))
     });
     printer.finish();
     match reviewed? {
@@ -129,9 +128,7 @@ fn have_reviewed(view: &SessionView, named: &[ExperimentId]) -> Result<bool, Cli
 }
 
 /// The plan to open the session once more, and who prints what happens.
-fn ending(tag: &Tag) -> Result<(Plan, Printer), CliError> {
-    let clock = clock()?;
-    let repo = Repo::discover(&current_dir()?)?;
+pub(super) fn ending(repo: Repo, tag: &Tag, clock: Clock) -> Result<(Plan, Printer), CliError> {
     let main_worktree = repo.main_worktree().to_owned();
     let asked = Asked { tag: Some(tag.clone()), ..Asked::default() };
     let plan = Plan::new(repo, &asked.into(), Drive::Ending, clock)?;

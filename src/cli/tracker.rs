@@ -9,7 +9,6 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 use std::{fs, io};
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
 use autoresearch::domain::{Clock, ExperimentId, Record, Tag, count_of, json_text, shell_word};
@@ -20,7 +19,7 @@ use autoresearch::report::record_json;
 use autoresearch::session::{SessionError, SessionView, StatusWatcher};
 use autoresearch::state::SESSIONS_FOLDER;
 
-use super::{CliError, TrackerArgs, error, no_runtime, output, resolve_session, runtime, settings};
+use super::{CliError, Signals, TrackerArgs, error, no_runtime, output, process, resolve_session, runtime, settings};
 
 /// Time limit for a client after its last record: an upload may be slow.
 const FINISHING: Duration = Duration::from_secs(600);
@@ -144,7 +143,7 @@ enum Fed {
 impl Export<'_> {
     async fn run(self) -> Result<ExitCode, CliError> {
         let Export { tracker, view, args, .. } = &self;
-        let mut signals = Signals::listen()?;
+        let mut signals = Signals::listen(true)?;
         let python = tokio::select! {
             biased;
             () = signals.next() => return Ok(ExitCode::from(error::INTERRUPTED)),
@@ -162,11 +161,9 @@ impl Export<'_> {
         let fed = tokio::select! {
             biased;
             () = signals.next() => Ok(Fed::Interrupted),
-            fed = feed.give(&mut client, args.follow) => match fed {
-                Ok(()) => Ok(Fed::Whole),
-                Err(Unfed::Client) => Ok(Fed::Refused),
-                Err(Unfed::Session(error)) => Err(error),
-            },
+            fed = feed.give(&mut client, args.follow) => {
+                fed.map(|is_whole| if is_whole { Fed::Whole } else { Fed::Refused })
+            }
         };
         client.close();
         let patience = if matches!(fed, Ok(Fed::Whole | Fed::Refused)) { FINISHING } else { GRACE };
@@ -221,28 +218,8 @@ impl Export<'_> {
 
 async fn interrupted(client: Helper, tag: &Tag, count: usize) -> Result<ExitCode, CliError> {
     client.end().await;
-    output::note(&format!("interrupted after {} of {tag}; repeat the command to go on", count_of(count, "experiment")));
-    Ok(ExitCode::from(error::INTERRUPTED))
-}
-
-/// The signals that end an export.
-struct Signals([Signal; 3]);
-
-impl Signals {
-    fn listen() -> Result<Signals, CliError> {
-        let listen = |kind| signal(kind).map_err(no_runtime);
-        Ok(Signals([listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, listen(SignalKind::hangup())?]))
-    }
-
-    /// Waits for the next one.
-    async fn next(&mut self) {
-        let Signals([int, term, hangup]) = self;
-        tokio::select! {
-            _ = int.recv() => {}
-            _ = term.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    }
+    let given = count_of(count, "experiment");
+    process::interrupted(&format!("interrupted after {given} of {tag}; repeat the command to go on"))
 }
 
 /// Poll interval of the session.
@@ -255,20 +232,6 @@ pub(super) struct Feed<'a> {
     given: BTreeSet<ExperimentId>,
 }
 
-/// The reason why records are left.
-pub(super) enum Unfed {
-    /// The client reads no more.
-    Client,
-    /// The session cannot be read.
-    Session(SessionError),
-}
-
-impl<E: Into<SessionError>> From<E> for Unfed {
-    fn from(error: E) -> Unfed {
-        Unfed::Session(error.into())
-    }
-}
-
 impl<'a> Feed<'a> {
     pub(super) fn new(view: &'a SessionView, clock: Clock) -> Feed<'a> {
         Feed { view, clock, given: BTreeSet::new() }
@@ -279,38 +242,42 @@ impl<'a> Feed<'a> {
         self.given.len()
     }
 
-    /// Gives all records to the client; with `follow` also new ones, until the loop ends in good order.
-    pub(super) async fn give(&mut self, client: &mut Helper, follow: bool) -> Result<(), Unfed> {
-        self.give_new(client, self.view.history.records()).await?;
+    /// Gives all records to the client; with `follow` also new ones, until the loop ends in good order. Returns whether the
+    /// client reads on.
+    pub(super) async fn give(&mut self, client: &mut Helper, follow: bool) -> Result<bool, SessionError> {
+        if !self.give_new(client, self.view.history.records()).await? {
+            return Ok(false);
+        }
         let mut watcher = StatusWatcher::new(&self.view.repo, self.view.tag.clone(), self.clock);
         let mut is_over = !follow;
         while !is_over {
             // Before the records: a loop that ends meanwhile has recorded all.
             is_over = self.view.is_over();
             if !watcher.is_there() {
-                return Err(SessionError::NoSession { tag: Some(self.view.tag.clone()), there: Vec::new() }.into());
+                return Err(SessionError::NoSession { tag: Some(self.view.tag.clone()), there: Vec::new() });
             }
             let history = watcher.look()?.history;
-            self.give_new(client, history.records()).await?;
-            if client.has_ended().map_err(|_| Unfed::Client)? {
-                return Err(Unfed::Client);
+            if !self.give_new(client, history.records()).await? || client.has_ended().unwrap_or(true) {
+                return Ok(false);
             }
             if !is_over {
                 sleep(INTERVAL).await;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    async fn give_new(&mut self, client: &mut Helper, records: &[Record]) -> Result<(), Unfed> {
+    async fn give_new(&mut self, client: &mut Helper, records: &[Record]) -> Result<bool, SessionError> {
         let new: Vec<&Record> = records.iter().filter(|record| !self.given.contains(&record.id)).collect();
         let notes = self.view.notes(new.iter().copied())?;
         for record in new {
             let line = json_text(&record_json(record, notes.get(&record.id)), false) + "\n";
-            client.write(line.as_bytes()).await.map_err(|_| Unfed::Client)?;
+            if client.write(line.as_bytes()).await.is_err() {
+                return Ok(false);
+            }
             self.given.insert(record.id);
         }
-        Ok(())
+        Ok(true)
     }
 }
 

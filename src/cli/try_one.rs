@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::health::tell_no_resident;
 use super::{
     AnswerFormat, CliError, OutcomeLine, PATIENCE, Printer, Progress, Settings, TryArgs, current_dir, error,
-    no_runtime, output, process, runtime, saved_line, settings,
+    interruptible, no_runtime, output, saved_line, settings,
 };
 
 /// The information to print beside the record of an attempt.
@@ -49,8 +49,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
         tell_no_resident(&error);
     }
     let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
-    let code: Result<_, CliError> = runtime()?.block_on(async {
-        let interrupts = process::interrupts().map_err(no_runtime)?;
+    let code = interruptible(async |interrupts| {
         let mut session = Session::open(plan, printer.observer(), interrupts).await?;
         let tried = match (args.rework, args.resume) {
             (true, _) => session.try_again().await,

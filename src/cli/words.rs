@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 
 use anstream::ColorChoice;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, Args, Command, ValueEnum};
+use clap::{Arg, ArgAction, Args, Command};
 
 use autoresearch::domain::nearest;
 
@@ -155,7 +155,7 @@ pub(super) fn with_meant_flag(mut error: clap::Error, program: &Command, args: &
 pub(super) struct Globals {
     /// When to use colours: auto (on a terminal, unless `NO_COLOR` is set), always or never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
-    color: Color,
+    color: clap::ColorChoice,
     /// Print a long answer without a pager
     #[arg(long, global = true)]
     no_pager: bool,
@@ -167,21 +167,13 @@ pub(super) struct Globals {
     verbose: u8,
 }
 
-/// When to colour.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Color {
-    Auto,
-    Always,
-    Never,
-}
-
 impl Globals {
     /// Makes all that is printed from now on follow the options.
     pub(super) fn apply(&self) {
         let choice = match self.color {
-            Color::Auto => ColorChoice::Auto,
-            Color::Always => ColorChoice::Always,
-            Color::Never => ColorChoice::Never,
+            clap::ColorChoice::Auto => ColorChoice::Auto,
+            clap::ColorChoice::Always => ColorChoice::Always,
+            clap::ColorChoice::Never => ColorChoice::Never,
         };
         choice.write_global();
         output::set_manners(output::Manners { no_pager: self.no_pager, quiet: self.quiet, verbose: self.verbose > 0 });

@@ -159,16 +159,13 @@ impl Drivers {
         let until = Instant::now() + patience;
         let mut is_left = self.is_left.subscribe();
         loop {
-            let phase = match self.on_a_thread(dir, move |own, dir| own.step(dir, id)).await?? {
-                Step::Over(waited) => return Ok(waited),
-                Step::Open(phase) => phase,
-            };
-            if Instant::now() >= until || *is_left.borrow() {
-                return Ok(Waited::at(id, phase));
+            let waited = self.on_a_thread(dir, move |own, dir| own.step(dir, id)).await??;
+            if waited.is_over() || Instant::now() >= until || *is_left.borrow() {
+                return Ok(waited);
             }
             tokio::select! {
                 () = sleep(PAUSE.min(until.saturating_duration_since(Instant::now()))) => {}
-                _ = is_left.changed() => return Ok(Waited::at(id, phase)),
+                _ = is_left.changed() => return Ok(waited),
             }
         }
     }
@@ -193,7 +190,7 @@ impl Drivers {
         spawn_blocking(move || work(&own, &dir)).await.map_err(|error| broken(&error))
     }
 
-    fn step(&self, dir: &Path, id: ExperimentId) -> Result<Step, Failure> {
+    fn step(&self, dir: &Path, id: ExperimentId) -> Result<Waited, Failure> {
         let own = self.last().get(dir).filter(|own| own.experiment == Some(id)).cloned();
         match own.as_ref().map(Trying::end) {
             Some(Some(End::Failed(failure))) => {
@@ -204,10 +201,8 @@ impl Drivers {
             // The result is reported once: later, the session may know better, or be another one.
             Some(Some(End::RolledBack)) => {
                 self.last().remove(dir);
-                return Ok(Step::Over(Waited::stopped(
-                    id,
-                    "interrupted; `ar status` names the ref of the change, if it is not in the tree",
-                )));
+                let why = "interrupted; `ar status` names the ref of the change, if it is not in the tree";
+                return Ok(Waited::stopped(id, why));
             }
             Some(Some(End::Killed)) => {
                 self.last().remove(dir);
@@ -216,29 +211,30 @@ impl Drivers {
                 if number(&document) == Some(id) && document.get("outcome").is_some() =>
             {
                 self.last().remove(dir);
-                return Ok(Step::Over(Waited::of_document(id, &document, &notes)));
+                return Ok(Waited::of_document(id, &document, &notes));
             }
             _ => {}
         }
         let is_driven = own.is_some_and(|own| own.end().is_none());
+        let starting = || Waited::at(id, STARTING.into());
         let status = match self.look(dir) {
             // Its session is only being opened.
-            Err(_) if is_driven => return Ok(Step::Open(STARTING.into())),
+            Err(_) if is_driven => return Ok(starting()),
             status => status?,
         };
         Ok(match standing(&status, id) {
-            Standing::Open(phase) => Step::Open(phase),
-            _ if is_driven => Step::Open(STARTING.into()),
+            Standing::Open(phase) => Waited::at(id, phase),
+            _ if is_driven => starting(),
             Standing::Recorded => {
                 let record = status.history.get(id).ok_or_else(|| unknown(&status, id))?;
-                Step::Over(Waited::recorded(record))
+                Waited::recorded(record)
             }
             Standing::Left => {
                 let trying = Trying::start(dir, &["try", "--continue", "--format", "json"], Some(id))?;
                 self.last().insert(dir.to_owned(), trying);
-                Step::Open(STARTING.into())
+                starting()
             }
-            Standing::Stopped(reason) => Step::Over(Waited::stopped(id, &reason)),
+            Standing::Stopped(reason) => Waited::stopped(id, &reason),
             Standing::Unknown => return Err(unknown(&status, id)),
         })
     }
@@ -292,12 +288,6 @@ impl Drivers {
     fn last(&self) -> MutexGuard<'_, HashMap<PathBuf, Trying>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The progress of an experiment at one moment.
-enum Step {
-    Over(Waited),
-    Open(String),
 }
 
 /// The number in the answer of `ar try`.

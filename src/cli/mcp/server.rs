@@ -3,6 +3,7 @@
 
 #![expect(deprecated, reason = "clients have roots, and nothing else says where a server may work")]
 
+use std::future::pending;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
@@ -25,7 +26,6 @@ use tokio::io::{
     AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, duplex,
 };
 use tokio::process::Command;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -40,7 +40,7 @@ use super::tools::{
     Begun, IdeaAction, IdeaArgs, LONGEST_WAIT, LogArgs, Name, NoArgs, NoteArgs, REPOSITORY, ShowArgs, StopArgs,
     TryArgs, WaitArgs,
 };
-use crate::cli::{CliError, current_dir, no_runtime, output, process, runtime, settings};
+use crate::cli::{CliError, Signals, current_dir, output, process, runtime, settings};
 
 /// Text about the server for the client's agent.
 const INSTRUCTIONS: &str = "Experiments on a git repository, measured and recorded by `ar`. Loop: call `brief`, edit files, call `try` \
@@ -328,9 +328,7 @@ pub(in crate::cli) fn run() -> Result<ExitCode, CliError> {
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 async fn serve(server: Server) -> Result<(), CliError> {
-    let ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
-    let [mut interrupt, mut terminate, mut hangup] = ends.map(|listening| listening.map_err(no_runtime));
-    let (interrupt, terminate, hangup) = (interrupt.as_mut(), terminate.as_mut(), hangup.as_mut());
+    let mut signals = Signals::listen(true).ok();
     let drivers = server.drivers();
     let (reader, writer) = stdio_pipes();
     let ((input, read), (written, output)) = (duplex(BETWEEN), duplex(BETWEEN));
@@ -350,9 +348,7 @@ async fn serve(server: Server) -> Result<(), CliError> {
     };
     let served = tokio::select! {
         served = serving => served,
-        Some(()) = async { interrupt.ok()?.recv().await } => Ok(()),
-        Some(()) = async { terminate.ok()?.recv().await } => Ok(()),
-        Some(()) = async { hangup.ok()?.recv().await } => Ok(()),
+        () = async { match &mut signals { Some(signals) => signals.next().await, None => pending().await } } => Ok(()),
     };
     drivers.leave();
     served

@@ -154,7 +154,17 @@ pub(super) struct Waited {
     next: Vec<String>,
 }
 
+/// The last phases.
+const RECORDED: &str = "recorded";
+
+const STOPPED: &str = "stopped";
+
 impl Waited {
+    /// Returns whether nothing more is to come of it.
+    pub(super) fn is_over(&self) -> bool {
+        [RECORDED, STOPPED].contains(&self.phase.as_str())
+    }
+
     /// An experiment whose outcome is not known yet.
     pub(super) fn at(id: ExperimentId, phase: String) -> Waited {
         Waited { experiment: id.number(), phase, outcome: None, value: None, reason: None, next: Vec::new() }
@@ -162,7 +172,7 @@ impl Waited {
 
     /// An experiment on which no process works any more, and which has no outcome.
     pub(super) fn stopped(id: ExperimentId, reason: &str) -> Waited {
-        Waited { reason: Some(reason.to_owned()), ..Waited::at(id, "stopped".into()) }
+        Waited { reason: Some(reason.to_owned()), ..Waited::at(id, STOPPED.into()) }
     }
 
     /// An experiment of an earlier `try`.
@@ -186,7 +196,7 @@ impl Waited {
                 .chain(told)
                 .chain(notes.iter().cloned())
                 .collect(),
-            ..Waited::at(id, "recorded".into())
+            ..Waited::at(id, RECORDED.into())
         }
     }
 

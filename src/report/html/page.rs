@@ -133,24 +133,19 @@ const REPORT_LINES: usize = 60;
 pub struct LiveSession<'a> {
     /// Its tag, or what else it is known by.
     pub name: &'a str,
-    /// The known part of it.
-    pub found: LivePart<'a>,
+    /// What was seen of it, or why nothing was.
+    pub found: Result<&'a SessionSnapshot, &'a str>,
 }
 
-/// The known part of a session at a moment.
-#[derive(Debug, Clone, Copy)]
-pub enum LivePart<'a> {
-    /// Nothing yet, or nothing any more: the reason.
-    Waiting(&'a str),
-    /// Its status.
-    Seen {
-        /// The status.
-        status: &'a SessionStatus,
-        /// The last lines of the log that the status names.
-        log: &'a [String],
-        /// The report of what the session cannot solve, if there is one.
-        escalation: Option<&'a str>,
-    },
+/// What is seen of a session at a moment.
+#[derive(Debug)]
+pub struct SessionSnapshot {
+    /// The status.
+    pub status: SessionStatus,
+    /// The last lines of the log that the status names.
+    pub log: Vec<String>,
+    /// The report of what the session cannot solve, if there is one.
+    pub escalation: Option<String>,
 }
 
 /// The document: it holds nothing of any session, and its script fetches everything.
@@ -165,48 +160,42 @@ pub fn live_policy() -> String {
 
 /// The current activity. `course` changes whenever the text of [`live_course`] would change.
 pub fn live_now(sessions: &[LiveSession], guardians: &[Finding], course: u64) -> String {
-    let seen: Vec<(&str, &SessionStatus, &[String], Option<&str>)> = sessions
-        .iter()
-        .filter_map(|session| match session.found {
-            LivePart::Seen { status, log, escalation } => Some((session.name, status, log, escalation)),
-            LivePart::Waiting(_) => None,
-        })
-        .collect();
+    let seen = || sessions.iter().filter_map(|session| Some((session.name, session.found.ok()?)));
     let is_alone = sessions.len() == 1;
     let heading =
         |name: &str, what: &str| if is_alone { what.to_owned() } else { format!("{what} of {}", safe_line(name)) };
     html! {
         div data-course=(course) data-title=(title(sessions)) {
             div data-part="alarm" {
-                @for (name, status, _, report) in &seen { (alarm(name, status, *report)) }
+                @for (name, it) in seen() { (alarm(name, &it.status, it.escalation.as_deref())) }
             }
             div data-part="doing" {
                 @for session in sessions {
                     p {
                         b { (safe_line(session.name)) } " "
                         @match session.found {
-                            LivePart::Waiting(why) => span.missing { (safe_line(why)) },
-                            LivePart::Seen { status, .. } => span { (safe_line(&status.doing())) },
+                            Err(why) => span.missing { (safe_line(why)) },
+                            Ok(snapshot) => span { (safe_line(&snapshot.status.doing())) },
                         }
                     }
                 }
             }
             div data-part="facts" {
-                @for (name, status, ..) in &seen {
+                @for (name, it) in seen() {
                     h2 { (heading(name, "now")) }
-                    dl { @for (name, value) in now(status) { dt { (name) } dd { (safe_line(&value)) } } }
+                    dl { @for (name, value) in now(&it.status) { dt { (name) } dd { (safe_line(&value)) } } }
                 }
             }
             div data-part="lanes" {
-                @for (name, status, ..) in seen.iter().filter(|(_, status, ..)| status.lanes.is_concurrent) {
+                @for (name, it) in seen().filter(|(_, it)| it.status.lanes.is_concurrent) {
                     h2 { (heading(name, "slots and seats")) }
-                    div.wide.part tabindex="0" role="region" aria-label="slots and seats" { (lanes_grid(status).to_html()) }
+                    div.wide.part tabindex="0" role="region" aria-label="slots and seats" { (lanes_grid(&it.status).to_html()) }
                 }
             }
             div data-part="log" {
-                @for (name, status, log, _) in seen.iter().filter(|(_, _, log, _)| !log.is_empty()) {
-                    h2 { (heading(name, &log_title(status.log.as_deref()))) }
-                    pre.tail tabindex="0" { (last_lines(log)) }
+                @for (name, it) in seen().filter(|(_, it)| !it.log.is_empty()) {
+                    h2 { (heading(name, &log_title(it.status.log.as_deref()))) }
+                    pre.tail tabindex="0" { (last_lines(&it.log)) }
                 }
             }
             div data-part="guardians" {
@@ -246,8 +235,8 @@ pub fn live_experiment(name: &str, detail: &Detail) -> String {
 
 fn title(sessions: &[LiveSession]) -> String {
     let doing = |session: &LiveSession| match session.found {
-        LivePart::Waiting(_) => format!("{}: waiting", session.name),
-        LivePart::Seen { status, .. } => {
+        Err(_) => format!("{}: waiting", session.name),
+        Ok(SessionSnapshot { status, .. }) => {
             let best = status.history.best_kept().map(|best| format!(" {best},")).unwrap_or_default();
             format!("{}:{best} {}", session.name, if status.owner.is_some() { "active" } else { "idle" })
         }
