@@ -25,21 +25,6 @@ const SECTIONS: [&str; 4] =
 /// Those that a file gets which an agent reads whatever it is asked for.
 const FEW: [&str; 1] = ["What you may edit"];
 
-impl Skill {
-    /// The text with its front matter, if it has one.
-    pub(super) fn text(self) -> String {
-        match self {
-            Skill::Claude | Skill::Codex => {
-                format!("---\nname: autoresearch\ndescription: {DESCRIPTION}\n---\n\n{}", body(&SECTIONS))
-            }
-            Skill::Cursor => {
-                format!("---\ndescription: {DESCRIPTION}\nglobs:\nalwaysApply: false\n---\n\n{}", body(&SECTIONS))
-            }
-            Skill::Agents => as_section(&body(&FEW)),
-        }
-    }
-}
-
 fn body(sections: &[&str]) -> String {
     let sections = sections.iter().map(|heading| format!("\n## {heading}\n\n{}\n", protocol(heading).trim()));
     let driving = format!("\n## Handing in a change\n\n{}\n", driving().trim());
@@ -87,6 +72,31 @@ impl Skill {
             Skill::Codex => ".codex/skills/autoresearch/SKILL.md",
             Skill::Agents => "AGENTS.md",
             Skill::Cursor => ".cursor/rules/autoresearch.mdc",
+        }
+    }
+
+    /// Writes the instructions into what its file holds.
+    ///
+    /// # Errors
+    ///
+    /// The file is the user's, or its markers do not match.
+    pub fn install(self, found: Option<&[u8]>) -> Result<Option<Vec<u8>>, UserError> {
+        match self {
+            Skill::Agents => section(found, &self.text()),
+            _ => whole(self.path(), found, &self.text(), &format!("`ar init --skill {self}` replaces it")),
+        }
+    }
+
+    /// The text with its front matter, if it has one.
+    pub(super) fn text(self) -> String {
+        match self {
+            Skill::Claude | Skill::Codex => {
+                format!("---\nname: autoresearch\ndescription: {DESCRIPTION}\n---\n\n{}", body(&SECTIONS))
+            }
+            Skill::Cursor => {
+                format!("---\ndescription: {DESCRIPTION}\nglobs:\nalwaysApply: false\n---\n\n{}", body(&SECTIONS))
+            }
+            Skill::Agents => as_section(&body(&FEW)),
         }
     }
 }
@@ -179,20 +189,6 @@ pub fn mcp_entry(found: Option<&[u8]>, program: &str) -> Result<Option<Vec<u8>>,
 fn line_end(text: &[u8]) -> &'static str {
     let (all, of_windows) = (memchr::memchr_iter(b'\n', text).count(), memmem::find_iter(text, b"\r\n").count());
     if of_windows * 2 > all { "\r\n" } else { "\n" }
-}
-
-impl Skill {
-    /// Writes the instructions into what its file holds.
-    ///
-    /// # Errors
-    ///
-    /// The file is the user's, or its markers do not match.
-    pub fn install(self, found: Option<&[u8]>) -> Result<Option<Vec<u8>>, UserError> {
-        match self {
-            Skill::Agents => section(found, &self.text()),
-            _ => whole(self.path(), found, &self.text(), &format!("`ar init --skill {self}` replaces it")),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -67,9 +67,10 @@ pub(super) enum Command {
     /// Remove a session, after a bundle of its refs: branch, records, working trees, files
     Delete(DeleteArgs),
     /// Print what an agent must know for the next experiment
-    Brief(BriefArgs),
+    Brief(SessionArgs),
     /// Add, list or drop ideas for the agents
-    Idea(IdeaArgs),
+    #[command(subcommand)]
+    Idea(IdeaCommand),
     /// Print the values found in a log
     Extract(ExtractArgs),
     /// Score a research artifact: axes, composite, what would raise them

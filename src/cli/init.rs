@@ -545,11 +545,11 @@ pub(super) fn demo(args: DemoArgs) -> Result<ExitCode, CliError> {
     let view = SessionView::open(&root, None)?;
     let file = if args.research {
         let picture = view.folder.root().join(PICTURE);
-        records::print_and_draw(&view, &picture)?;
+        records::print_session(&view, Some(&picture))?;
         output::line(&format!("\nthe picture is in {}", picture.display()));
         ARTIFACT
     } else {
-        records::print_session(&view)?;
+        records::print_session(&view, None)?;
         "results.tsv"
     };
     output::line("");

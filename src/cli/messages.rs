@@ -21,7 +21,7 @@ use autoresearch::session::{
 };
 use autoresearch::state::Added;
 
-use super::{CliError, IdeaArgs, IdeaCommand, NoteArgs, TellArgs, clock, current_dir, output, resolve_session};
+use super::{CliError, IdeaCommand, NoteArgs, TellArgs, clock, current_dir, output, resolve_session};
 
 /// The most bytes to read from standard input: more than a message may have, so that a longer one is refused.
 const INPUT: u64 = 2 << 20;
@@ -63,8 +63,8 @@ fn list_messages(words: &[Message], format: Format) {
 }
 
 /// Adds an idea to the backlog of the repository, lists what is in it, or drops an idea.
-pub(super) fn idea(args: IdeaArgs) -> Result<ExitCode, CliError> {
-    match args.command {
+pub(super) fn idea(command: IdeaCommand) -> Result<ExitCode, CliError> {
+    match command {
         IdeaCommand::Add { text, direction, kind, score } => {
             let idea = NewIdea { text, kind, direction, score };
             if !said_through_wall(&Said::Idea(idea.clone()))? {

@@ -34,7 +34,7 @@ pub(super) fn no_runtime(error: io::Error) -> CliError {
 
 /// Does work that a signal interrupts, on this thread.
 pub(super) fn interruptible<T>(work: impl AsyncFnOnce(Interrupts) -> Result<T, CliError>) -> Result<T, CliError> {
-    runtime()?.block_on(async { work(interrupts().map_err(no_runtime)?).await })
+    runtime()?.block_on(async { work(interrupts(None).map_err(no_runtime)?).await })
 }
 
 /// Tells what an interrupt left, and ends with the exit code of one.
@@ -72,17 +72,10 @@ pub(super) fn current_dir() -> Result<PathBuf, SessionError> {
 /// Turns signals into interrupts: the first Ctrl-C lets the experiment finish, the second one and SIGTERM end its run,
 /// and SIGHUP leaves it going. Under `nohup`, where SIGHUP is ignored, it stays so. They are heard on a thread of their own,
 /// also while the loop waits for a program of git's.
-pub(super) fn interrupts() -> io::Result<Interrupts> {
-    hear(None)
-}
-
-/// The same for a loop in a batch job. USR1 lets the experiment finish, and so do its limits, the second one at once. TERM leaves
+///
+/// With the `limits` of a batch job, USR1 lets the experiment finish, and so do its limits, the second one at once. TERM leaves
 /// everything as it is, since Slurm sends it before it ends the job, also one that it starts again.
-pub(super) fn interrupts_of_job(limits: JobLimits) -> io::Result<Interrupts> {
-    hear(Some(limits))
-}
-
-fn hear(limits: Option<JobLimits>) -> io::Result<Interrupts> {
+pub(super) fn interrupts(limits: Option<JobLimits>) -> io::Result<Interrupts> {
     let interrupts = Interrupts::default();
     let heard = interrupts.clone();
     let hears_hangup = shield_from_terminal();

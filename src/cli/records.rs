@@ -24,9 +24,9 @@ use autoresearch::{fs, state};
 
 use super::error::CliError;
 use super::process::{current_dir, runtime};
-use super::settings::{ChartFile, SettingsArgs, called_by_loop, clock};
+use super::settings::{SettingsArgs, called_by_loop, clock, is_png};
 use super::{
-    BriefArgs, DiffArgs, ExtractArgs, LogArgs, ReportArgs, ReportFormat, ShowArgs, error, messages, output, research,
+    DiffArgs, ExtractArgs, LogArgs, ReportArgs, ReportFormat, SessionArgs, ShowArgs, error, messages, output, research,
     resolve_session, settings,
 };
 
@@ -218,8 +218,8 @@ pub(super) fn diff(args: DiffArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Prints what an agent has to know for the next experiment.
-pub(super) fn brief(args: BriefArgs) -> Result<ExitCode, CliError> {
-    let view = resolve_session::open(args.session.tag())?;
+pub(super) fn brief(args: SessionArgs) -> Result<ExitCode, CliError> {
+    let view = resolve_session::open(args.tag())?;
     if !called_by_loop() {
         let notices = Box::new(|event: &Event| {
             if let Event::Notice(notice) = event {
@@ -338,7 +338,7 @@ pub(super) fn report(args: ReportArgs) -> Result<ExitCode, CliError> {
         }
     };
     let drawn = |style| chart_svg(&report.series(), &report.chart_title(), style);
-    let is_all = draw(args.chart.as_ref(), args.style, args.format, drawn)?;
+    let is_all = draw(args.chart.as_deref(), args.style, args.format, drawn)?;
     match args.format.map(ReportFormat::as_text) {
         None if is_all => {}
         None => print_report_paged(&report, Format::Table)?,
@@ -367,7 +367,7 @@ fn report_several(args: ReportArgs) -> Result<ExitCode, CliError> {
     let reports = reports.map_err(|error| experiments_compared(&tags).unwrap_or(error))?;
     let reports: Vec<&Report> = reports.iter().collect();
     let drawn = |style| overlay_svg(&overlaid(&reports), &overlay_title(&reports), style);
-    let is_all = draw(args.chart.as_ref(), args.style, args.format, drawn)?;
+    let is_all = draw(args.chart.as_deref(), args.style, args.format, drawn)?;
     match args.format.map_or(Some(Format::Table), ReportFormat::as_text) {
         _ if is_all => {}
         None => output::bytes(html_sessions(&reports).as_bytes()),
@@ -395,14 +395,14 @@ fn experiments_compared(tags: &[Tag]) -> Option<CliError> {
 
 /// Draws a picture into the file that is asked for, if any. Returns whether that is all that is asked for.
 fn draw(
-    file: Option<&ChartFile>,
+    file: Option<&Path>,
     style: Option<ChartStyle>,
     format: Option<ReportFormat>,
     drawn: impl FnOnce(ChartStyle) -> String,
 ) -> Result<bool, CliError> {
     let Some(file) = file else { return Ok(false) };
     write_chart(&drawn(style.unwrap_or_default()), file)?;
-    let where_it_is = format!("the chart is in {}", file.path.display());
+    let where_it_is = format!("the chart is in {}", file.display());
     match format {
         Some(_) => output::note(&where_it_is),
         None => output::line(&where_it_is),
@@ -410,17 +410,12 @@ fn draw(
     Ok(format.is_none())
 }
 
-/// Prints the report of a session for people.
-pub(super) fn print_session(view: &SessionView) -> Result<(), CliError> {
-    print_report(&of_session(view, &Notes::new())?, Format::Table)
-}
-
-/// Prints the report of a session for people, and draws its chart into a PNG file.
-pub(super) fn print_and_draw(view: &SessionView, picture: &Path) -> Result<(), CliError> {
+/// Prints the report of a session for people, and draws its chart into this `picture`.
+pub(super) fn print_session(view: &SessionView, picture: Option<&Path>) -> Result<(), CliError> {
     let report = of_session(view, &Notes::new())?;
     print_report(&report, Format::Table)?;
-    let svg = chart_svg(&report.series(), &report.chart_title(), ChartStyle::Light);
-    write_chart(&svg, &ChartFile { path: picture.to_owned(), is_png: true })
+    let drawn = || chart_svg(&report.series(), &report.chart_title(), ChartStyle::Light);
+    picture.map_or(Ok(()), |picture| write_chart(&drawn(), picture))
 }
 
 fn of_session(view: &SessionView, notes: &Notes) -> Result<Report, CliError> {
@@ -470,8 +465,8 @@ pub(super) fn detail(view: &SessionView, record: &Record, notes: &Notes, room: &
 }
 
 /// Writes a drawing into a file, which appears whole or not at all.
-fn write_chart(svg: &str, ChartFile { path, is_png }: &ChartFile) -> Result<(), CliError> {
-    let content = if *is_png { &chart_png(svg)? } else { svg.as_bytes() };
+fn write_chart(svg: &str, path: &Path) -> Result<(), CliError> {
+    let content = if is_png(path) == Some(true) { &chart_png(svg)? } else { svg.as_bytes() };
     // The folder of a bare name is the current one.
     fs::write_atomic(&current_dir()?.join(path), content).map_err(SessionError::from)?;
     Ok(())

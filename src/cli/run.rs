@@ -104,7 +104,7 @@ pub(super) fn drive_loop(
     let tag = plan.contract().tag.clone();
     let printer = Printer::start(progress).map_err(no_runtime)?;
     let looped = async {
-        let interrupts = limits.map_or_else(process::interrupts, process::interrupts_of_job).map_err(no_runtime)?;
+        let interrupts = process::interrupts(limits).map_err(no_runtime)?;
         let mut session = Session::open(plan, printer.observer(), interrupts.clone()).await?;
         let before = session.history().next_sequence();
         let mut driven = session.run(drive).await?;

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -371,22 +370,17 @@ fn flag(setting: &'static Setting) -> Arg {
 }
 
 /// A file for a chart; its extension says as what.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ChartFile {
-    pub(super) path: PathBuf,
-    pub(super) is_png: bool,
+pub(super) fn chart_file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    is_png(&path).map(|_| path).ok_or_else(|| "a chart is written as .svg or .png".into())
 }
 
-impl FromStr for ChartFile {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let path = PathBuf::from(text);
-        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_lowercase();
-        match extension.as_str() {
-            "svg" | "png" => Ok(ChartFile { is_png: extension == "png", path }),
-            _ => Err("a chart is written as .svg or .png".into()),
-        }
+/// Returns whether a chart is a PNG rather than an SVG; `None` where its name does not say.
+pub(super) fn is_png(chart: &Path) -> Option<bool> {
+    match chart.extension()?.to_str()?.to_lowercase().as_str() {
+        "svg" => Some(false),
+        "png" => Some(true),
+        _ => None,
     }
 }
 
@@ -513,7 +507,7 @@ mod tests {
 
     #[test]
     fn a_chart_is_what_its_extension_says() {
-        let is_png = |text: &str| text.parse::<ChartFile>().map(|file| file.is_png).ok();
+        let is_png = |text: &str| is_png(&chart_file(text).ok()?);
         assert_eq!(
             ["a.svg", "b/c.PNG", "a.pdf", "svg", ".png"].map(is_png),
             [Some(false), Some(true), None, None, None]

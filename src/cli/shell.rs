@@ -8,7 +8,7 @@ use std::{env, fs, io, process};
 
 use clap::{Command, CommandFactory};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
-use clap_complete::env::{CompleteEnv, EnvCompleter, Shells};
+use clap_complete::env::{CompleteEnv, Shells};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 
@@ -19,7 +19,7 @@ use autoresearch::git::Repo;
 use autoresearch::report::Column;
 use autoresearch::session::{SessionError, SessionView, session_tags};
 
-use super::{Cli, CliError, CompletionsArgs, ManArgs, Shell, current_dir, error, examples, output, program};
+use super::{Cli, CliError, CompletionsArgs, ManArgs, current_dir, error, examples, output, program};
 use crate::archiver::AskedArchiver;
 
 /// Set by the scripts when they ask for completions: to the shell that asks.
@@ -31,8 +31,8 @@ const EXPERIMENTS: usize = 50;
 /// Prints the script for a shell. It asks this very program at each completion, wherever the PATH leads.
 pub(super) fn completions(args: &CompletionsArgs) -> Result<ExitCode, CliError> {
     let own = env::current_exe().map_err(|error| CliError::new(error, None))?;
-    let mut script = Vec::new();
-    completer(args.shell)
+    let (Shells(completers), mut script) = (SHELLS, Vec::new());
+    completers[args.shell as usize]
         .write_registration(ASKED_BY, "ar", "ar", &own.to_string_lossy(), &mut script)
         .map_err(|error| CliError::new(error, None))?;
     output::bytes(&script);
@@ -51,16 +51,9 @@ pub(crate) fn answer(args: &[OsString]) -> Option<ExitCode> {
     }
 }
 
+/// In the order of [`Shell`](super::Shell).
 const SHELLS: Shells<'static> =
     Shells(&[&clap_complete::env::Bash, &clap_complete::env::Fish, &clap_complete::env::Zsh]);
-
-fn completer(shell: Shell) -> &'static dyn EnvCompleter {
-    match shell {
-        Shell::Bash => &clap_complete::env::Bash,
-        Shell::Fish => &clap_complete::env::Fish,
-        Shell::Zsh => &clap_complete::env::Zsh,
-    }
-}
 
 /// The command line with what it cannot know by itself: the repository's sessions and experiments.
 fn command() -> Command {

@@ -108,7 +108,8 @@ fn watch_session(tag: Option<Tag>) -> Result<ExitCode, CliError> {
 fn watch_all_sessions() -> Result<ExitCode, CliError> {
     refuse_no_terminal()?;
     let (user, clock) = (register_folder()?, settings::clock()?);
-    show(move |ended| watch(AllView::new(user, clock), ended))
+    let view = AllView { user, clock, sessions: Vec::new(), troubles: Vec::new(), above: 0 };
+    show(move |ended| watch(view, ended))
 }
 
 fn refused(why: &str) -> CliError {
@@ -330,13 +331,6 @@ pub(super) struct AllView {
     troubles: Vec<String>,
     /// The number of lines above the screen.
     above: usize,
-}
-
-impl AllView {
-    /// Prepares to look; looks at nothing yet.
-    pub(super) fn new(user: PathBuf, clock: Clock) -> AllView {
-        AllView { user, clock, sessions: Vec::new(), troubles: Vec::new(), above: 0 }
-    }
 }
 
 impl FullScreen for AllView {

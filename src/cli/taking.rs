@@ -146,7 +146,7 @@ pub(super) fn restore(args: RestoreArgs) -> Result<ExitCode, CliError> {
         copied.iter().for_each(|path| output::line(&one_line(&path.display().to_string())));
         return Ok(ExitCode::SUCCESS);
     }
-    let interrupts = process::interrupts().map_err(no_runtime)?;
+    let interrupts = process::interrupts(None).map_err(no_runtime)?;
     let restored = view.restore(&record, args.branch, args.worktree.as_deref(), &interrupts)?;
     let what = format!("experiment {} of {}, {}", record.id, view.tag, record.commit.short(8));
     output::line(&match &restored.worktree {

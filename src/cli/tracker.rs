@@ -157,7 +157,7 @@ impl Export<'_> {
         if args.follow {
             output::note(&format!("writing session {} to {}; Ctrl-C ends it", view.tag, self.place(folder)));
         }
-        let mut feed = Feed::new(view, settings::clock()?);
+        let mut feed = Feed { view, clock: settings::clock()?, given: BTreeSet::new() };
         let fed = tokio::select! {
             biased;
             () = signals.next() => Ok(Fed::Interrupted),
@@ -232,11 +232,7 @@ pub(super) struct Feed<'a> {
     given: BTreeSet<ExperimentId>,
 }
 
-impl<'a> Feed<'a> {
-    pub(super) fn new(view: &'a SessionView, clock: Clock) -> Feed<'a> {
-        Feed { view, clock, given: BTreeSet::new() }
-    }
-
+impl Feed<'_> {
     /// The number of records given.
     pub(super) fn count(&self) -> usize {
         self.given.len()

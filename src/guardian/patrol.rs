@@ -336,12 +336,11 @@ fn patience(folder: &SessionFolder, journal: &Journal, contract: &Contract) -> D
 /// The register cannot be read or written.
 fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, SessionError> {
     let register = Register::new(user);
-    let mut sessions = match register.prune(is_gone) {
+    let sessions = match register.prune(is_gone) {
         Err(error) if is_disk_full(&error) => register.sessions()?,
         sessions => sessions?,
     };
-    sessions.retain(exists);
-    Ok(named(sessions))
+    Ok(existing(sessions))
 }
 
 /// The sessions in the register that exist, for those who only look.
@@ -350,13 +349,11 @@ fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, SessionError> {
 ///
 /// The register cannot be read.
 pub fn registered_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, SessionError> {
-    let mut sessions = Register::new(user).sessions()?;
-    sessions.retain(exists);
-    Ok(named(sessions))
+    Ok(existing(Register::new(user).sessions()?))
 }
 
-fn named(sessions: Vec<Registered>) -> Vec<(PathBuf, Tag)> {
-    sessions.into_iter().map(|session| (session.repository, session.tag)).collect()
+fn existing(sessions: Vec<Registered>) -> Vec<(PathBuf, Tag)> {
+    sessions.into_iter().filter(exists).map(|session| (session.repository, session.tag)).collect()
 }
 
 /// Returns whether a session or its whole repository no longer exists.

@@ -134,17 +134,10 @@ impl PatrolEnd {
 
 /// Calls a patrol and waits for its end. One that takes longer than the beat is terminated, with its process group.
 fn call(folder: &Path, program: &Path, settings: &Resident) -> io::Result<PatrolEnd> {
-    let mut command = match &settings.patrol {
-        Some(line) => {
-            let mut shell = Command::new("/bin/sh");
-            shell.args(["-c", line]);
-            shell
-        }
-        None => {
-            let mut patrol = Command::new(program);
-            patrol.arg("guard").args(&settings.arguments);
-            patrol
-        }
+    let mut command = Command::new(settings.patrol.as_ref().map_or(program, |_| Path::new("/bin/sh")));
+    match &settings.patrol {
+        Some(line) => command.args(["-c", line]),
+        None => command.arg("guard").args(&settings.arguments),
     };
     log_to(&mut command, &folder.join("patrol.log"));
     without_own_variables(&mut command)
@@ -346,13 +339,12 @@ pub(super) fn quoted(text: &str) -> String {
 
 /// Says when the last patrol came, and whether the resident guard runs. Changes nothing.
 pub fn examine_guardians(clock: Clock) -> Vec<Finding> {
-    let folder = match guardian_folder() {
-        Ok(folder) => folder,
-        Err(error) => return vec![unknown(&error)],
-    };
-    let settings = match wanted(&folder, &Resident::default()) {
-        Ok(settings) => settings,
-        Err(error) => return vec![unknown(&error)],
+    let found = guardian_folder().and_then(|folder| Ok((wanted(&folder, &Resident::default())?, folder)));
+    let (settings, folder) = match found {
+        Ok(found) => found,
+        Err(error) => {
+            return vec![Finding { hint: error.hint.clone(), ..Finding::warning(Area::Guardian, with_causes(&error)) }];
+        }
     };
     let mut found = vec![patrols(&folder, settings.as_ref(), clock)];
     found.extend(settings.map(|_| {
@@ -368,10 +360,6 @@ pub fn examine_guardians(clock: Clock) -> Vec<Finding> {
         }
     }));
     found
-}
-
-fn unknown(error: &UserError) -> Finding {
-    Finding { hint: error.hint.clone(), ..Finding::warning(Area::Guardian, with_causes(error)) }
 }
 
 fn patrols(folder: &Path, settings: Option<&Resident>, clock: Clock) -> Finding {

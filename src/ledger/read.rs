@@ -96,7 +96,7 @@ fn read_rows(
     read: impl Fn(&mut RowReader<'_>) -> Vec<Row>,
 ) -> (Vec<Row>, OtherWords) {
     let read = |verdict| {
-        let mut reader = RowReader::new(shape, verdict);
+        let mut reader = RowReader { shape, verdict, words: OtherWords::default() };
         (read(&mut reader), reader.words)
     };
     let (rows, words) = read(shape.verdict);
@@ -148,11 +148,7 @@ pub(super) struct RowReader<'a> {
     words: OtherWords,
 }
 
-impl<'a> RowReader<'a> {
-    fn new(shape: &'a Shape, verdict: VerdictColumn) -> Self {
-        RowReader { shape, verdict, words: OtherWords::default() }
-    }
-
+impl RowReader<'_> {
     pub(super) fn row(&mut self, number: u32, cells: &[Cow<'_, str>]) -> Row {
         let Shape { width, columns, memory_unit, reference, only, checks, .. } = self.shape;
         if cells.len() != *width {

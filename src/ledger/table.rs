@@ -61,13 +61,8 @@ impl LedgerForm {
         if !first.contains('\t') && is_table(first) {
             return LedgerForm::Aligned;
         }
-        match [('\t', LedgerForm::Tabs), (',', LedgerForm::Commas), (';', LedgerForm::Semicolons)]
-            .into_iter()
-            .find(|(sign, _)| first.contains(*sign))
-        {
-            Some((_, form)) => form,
-            None => LedgerForm::Tabs,
-        }
+        let forms = [LedgerForm::Tabs, LedgerForm::Commas, LedgerForm::Semicolons];
+        forms.into_iter().find(|form| first.contains(form.sign())).unwrap_or_default()
     }
 
     /// The sign between cells.

@@ -162,19 +162,7 @@ impl LogSummary {
         self.found = Some(MetricMention::Number(own));
         None
     }
-}
 
-/// The clause for a number that does not compare with the baseline's.
-fn refusal(name: &str, number: &Number, baseline: &Number) -> String {
-    let text = number.text();
-    match (&number.unit, &baseline.unit) {
-        (Some(_), Some(unit)) => format!("{name} is {text}, but the baseline's unit is {unit}"),
-        (None, Some(unit)) => format!("{name} is {text} without a unit, but the baseline's unit is {unit}"),
-        (_, None) => format!("{name} is {text}, but the baseline's {baseline} has no unit"),
-    }
-}
-
-impl LogSummary {
     /// Finds the last value of a name. The scanner searched the whole log for axes, but only the last 64 KiB for other names.
     pub fn named(&self, name: &str) -> Option<MetricMention> {
         let number = self.metrics.iter().find(|(known, _)| known == name).map(|(_, number)| number.clone());
@@ -216,6 +204,16 @@ impl LogSummary {
             (None, Some(number)) => self.metrics.push((name.to_owned(), number)),
             (None, None) => {}
         }
+    }
+}
+
+/// The clause for a number that does not compare with the baseline's.
+fn refusal(name: &str, number: &Number, baseline: &Number) -> String {
+    let text = number.text();
+    match (&number.unit, &baseline.unit) {
+        (Some(_), Some(unit)) => format!("{name} is {text}, but the baseline's unit is {unit}"),
+        (None, Some(unit)) => format!("{name} is {text} without a unit, but the baseline's unit is {unit}"),
+        (_, None) => format!("{name} is {text}, but the baseline's {baseline} has no unit"),
     }
 }
 

@@ -143,9 +143,7 @@ impl SessionStatus {
         let at_work: Vec<String> = [owner.or(Some(nobody.into())), seen].into_iter().flatten().collect();
         at_work.join("; ")
     }
-}
 
-impl SessionStatus {
     /// Describes the activity of several attempts as a clause; `None` for fewer than two.
     pub(super) fn doing_several(&self) -> Option<String> {
         if self.attempts.len() < 2 {
@@ -427,7 +425,7 @@ impl SessionStatus {
 /// The cost of all calls of a session's agent, including those that led to no experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Cost {
-    total: f64,
+    pub(super) total: f64,
     per_experiment: Option<f64>,
     per_keep: Option<f64>,
     currency: &'static str,
@@ -439,13 +437,6 @@ impl Cost {
         let total = spent.cost?;
         let per = |count: u32| (count > 0).then(|| total / f64::from(count));
         Some(Cost { total, per_experiment: per(experiments), per_keep: per(keeps), currency: CURRENCY })
-    }
-}
-
-impl Cost {
-    /// All of it, for people.
-    pub(super) fn total_text(&self) -> String {
-        money_text(self.total)
     }
 }
 

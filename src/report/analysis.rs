@@ -414,9 +414,7 @@ impl Report {
         }
         series
     }
-}
 
-impl Report {
     /// The gains of kept changes on the hidden split, with the places of their experiments.
     fn hidden_gains(&self) -> Vec<(u32, f64)> {
         let kept = self.facts.hidden.of_kept(self.history.records());

@@ -161,12 +161,6 @@ pub(in crate::cli) struct DemoArgs {
     pub(in crate::cli) dir: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
-pub(in crate::cli) struct IdeaArgs {
-    #[command(subcommand)]
-    pub(in crate::cli) command: IdeaCommand,
-}
-
 /// What is done with the backlog.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum IdeaCommand {

@@ -17,7 +17,7 @@ use clap::{Arg, Args, Command, CommandFactory, ValueEnum};
 use regex::Regex;
 
 use super::Cli;
-use crate::cli::settings::ChartFile;
+use crate::cli::settings::chart_file;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReportArgs {
@@ -29,8 +29,8 @@ pub(in crate::cli) struct ReportArgs {
     #[command(flatten)]
     pub(in crate::cli) foreign: LedgerArgs,
     /// File for a chart of the experiments, .svg or .png; without --format only the chart is written
-    #[arg(long, value_name = "FILE")]
-    pub(in crate::cli) chart: Option<ChartFile>,
+    #[arg(long, value_name = "FILE", value_parser = chart_file)]
+    pub(in crate::cli) chart: Option<PathBuf>,
     /// Colours of that chart: dark on white paper, or light on dark paper [default: light]
     #[arg(long, value_name = "STYLE", requires = "chart", conflicts_with = "weights")]
     pub(in crate::cli) style: Option<ChartStyle>,
@@ -163,12 +163,6 @@ pub(in crate::cli) struct DiffArgs {
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: Format,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct BriefArgs {
-    #[command(flatten)]
-    pub(in crate::cli) session: SessionArgs,
 }
 
 #[derive(Debug, Args)]

@@ -9,7 +9,8 @@ use super::{
     obstacles, pointer, px, radii, sheet, staircase,
 };
 use crate::domain::{Direction, cut};
-use crate::report::{ChartStyle, Limits, Mark, MarkKind, Series, safe_line, text_width};
+use crate::report::{ChartStyle, Limits, Mark, Series, safe_line, text_width};
+use crate::rules::CountedOutcome;
 
 /// A session of a picture of several.
 #[derive(Debug, Clone, PartialEq)]
@@ -154,7 +155,7 @@ fn framed(sessions: &[Overlaid], group: &Group<'_>, frame: &Frame) -> Markup {
 
 /// The experiments of a session: those that were kept, or all others.
 fn marks(place: usize, session: &Overlaid, frame: &Frame, is_kept: bool) -> Markup {
-    let chosen = session.series.marks.iter().filter(|mark| (mark.kind == MarkKind::Keep) == is_kept);
+    let chosen = session.series.marks.iter().filter(|mark| (mark.kind == CountedOutcome::Keep) == is_kept);
     let radii = radii(session.series.marks.len());
     html! {
         g class={"session session-" (place % SESSIONS)} color=(colour(place, frame.colours)) {
@@ -170,21 +171,21 @@ fn shape(place: usize, session: &Overlaid, mark: &Mark, frame: &Frame, radii: (f
     let edge = mark.value.and_then(|value| frame.limits.beyond(value));
     html! {
         @match (mark.kind, edge) {
-            (MarkKind::Keep, Some(edge)) => path d=(pointer(edge, (x, y))) fill="currentColor" { title { (title) } },
-            (MarkKind::Keep, None) if mark.is_numberless() => {
+            (CountedOutcome::Keep, Some(edge)) => path d=(pointer(edge, (x, y))) fill="currentColor" { title { (title) } },
+            (CountedOutcome::Keep, None) if mark.is_numberless() => {
                 circle cx=(px(x)) cy=(px(y)) r=(radii.1) fill="none" stroke="currentColor" { title { (title) } }
             },
-            (MarkKind::Keep, None) => path class="halo" d=(outline(place, (x, y), radii.0)) fill="currentColor"
+            (CountedOutcome::Keep, None) => path class="halo" d=(outline(place, (x, y), radii.0)) fill="currentColor"
                 stroke=(frame.colours.paper) { title { (title) } },
             (_, Some(edge)) => path d=(pointer(edge, (x, y))) fill="currentColor" fill-opacity=(FAINT) {
                 title { (title) }
             },
-            (MarkKind::Crash, None) => path d={"M" (px(x - 3.0)) " " (px(y - 3.0)) "l6 6m-6 0l6 -6"} stroke="currentColor"
+            (CountedOutcome::Crash, None) => path d={"M" (px(x - 3.0)) " " (px(y - 3.0)) "l6 6m-6 0l6 -6"} stroke="currentColor"
                 stroke-width="1.3" { title { (title) } },
-            (MarkKind::Refused, None) => circle cx=(px(x)) cy=(px(y)) r="2.6" fill="none" stroke="currentColor" {
+            (CountedOutcome::Refused, None) => circle cx=(px(x)) cy=(px(y)) r="2.6" fill="none" stroke="currentColor" {
                 title { (title) }
             },
-            (MarkKind::Discard, None) => circle cx=(px(x)) cy=(px(y)) r=(radii.1 - 0.6) fill="currentColor"
+            (CountedOutcome::Discard | CountedOutcome::Other, None) => circle cx=(px(x)) cy=(px(y)) r=(radii.1 - 0.6) fill="currentColor"
                 fill-opacity=(FAINT) { title { (title) } },
         }
     }

@@ -3,7 +3,8 @@
 use clap::ValueEnum;
 use maud::{Markup, html};
 
-use super::{LABEL_FONT, MarkKind, Series, px, text_width};
+use super::{LABEL_FONT, Series, px, text_width};
+use crate::rules::CountedOutcome;
 
 /// The look of a picture: the colour of its ink, and that of its paper.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -94,7 +95,7 @@ pub(super) const NUMBERLESS: &str = "kept, without a number";
 /// An entry of the legend.
 #[derive(Clone, Copy, PartialEq)]
 enum LegendEntry {
-    Of(MarkKind),
+    Of(CountedOutcome),
     Numberless,
     Beyond,
 }
@@ -105,18 +106,18 @@ fn entries(series: &Series) -> Vec<(LegendEntry, String)> {
     let beyond = series.marks.iter().filter(|mark| mark.value.is_some_and(outside)).count();
     let (kept, numberless) = series.kept();
     let entries = [
-        (LegendEntry::Of(MarkKind::Keep), kept, "kept, and the best so far"),
+        (LegendEntry::Of(CountedOutcome::Keep), kept, "kept, and the best so far"),
         (LegendEntry::Numberless, numberless, NUMBERLESS),
-        (LegendEntry::Of(MarkKind::Discard), series.count(MarkKind::Discard), "not kept"),
-        (LegendEntry::Of(MarkKind::Crash), series.count(MarkKind::Crash), "crashed"),
-        (LegendEntry::Of(MarkKind::Refused), series.count(MarkKind::Refused), "refused"),
+        (LegendEntry::Of(CountedOutcome::Discard), series.count(CountedOutcome::Discard), "not kept"),
+        (LegendEntry::Of(CountedOutcome::Crash), series.count(CountedOutcome::Crash), "crashed"),
+        (LegendEntry::Of(CountedOutcome::Refused), series.count(CountedOutcome::Refused), "refused"),
         (LegendEntry::Beyond, beyond, "beyond the edge"),
     ];
     let found = entries.into_iter().filter(|(_, count, _)| *count > 0);
     found
         .map(|(entry, count, words)| match entry {
             // The title says how many were kept, which the baseline is not.
-            LegendEntry::Of(MarkKind::Keep) => (entry, words.to_owned()),
+            LegendEntry::Of(CountedOutcome::Keep) => (entry, words.to_owned()),
             _ => (entry, format!("{count} {words}")),
         })
         .collect()
@@ -127,14 +128,14 @@ fn symbol(entry: LegendEntry, x: f64, y: f64, colours: &Palette) -> Markup {
     let middle = px(x + 5.0);
     html! {
         @match entry {
-            LegendEntry::Of(MarkKind::Keep) => circle class="keep" cx=(middle) cy=(y) r="5" fill=(colours.kept)
+            LegendEntry::Of(CountedOutcome::Keep) => circle class="keep" cx=(middle) cy=(y) r="5" fill=(colours.kept)
                 stroke=(colours.kept_edge) {},
             LegendEntry::Numberless => circle class="keep" cx=(middle) cy=(y) r="3.2" fill="none" stroke=(colours.best) {},
-            LegendEntry::Of(MarkKind::Discard) => circle class="discard" cx=(middle) cy=(y) r="3.2" fill=(colours.other)
+            LegendEntry::Of(CountedOutcome::Discard | CountedOutcome::Other) => circle class="discard" cx=(middle) cy=(y) r="3.2" fill=(colours.other)
                 fill-opacity=(OTHER_OPACITY) {},
-            LegendEntry::Of(MarkKind::Crash) => path class="crash" d={"M" (px(x + 2.0)) " " (y - 3.0) "l6 6m-6 0l6 -6"}
+            LegendEntry::Of(CountedOutcome::Crash) => path class="crash" d={"M" (px(x + 2.0)) " " (y - 3.0) "l6 6m-6 0l6 -6"}
                 stroke=(colours.crash) stroke-width="1.5" {},
-            LegendEntry::Of(MarkKind::Refused) => circle cx=(middle) cy=(y) r="2.8" fill="none" stroke=(colours.frame) {},
+            LegendEntry::Of(CountedOutcome::Refused) => circle cx=(middle) cy=(y) r="2.8" fill="none" stroke=(colours.frame) {},
             LegendEntry::Beyond => path d={"M" (px(x)) " " (y + 4.0) "h10l-5 -8z"} fill=(colours.frame) {},
         }
     }

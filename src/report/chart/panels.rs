@@ -6,7 +6,8 @@ use maud::{Markup, html};
 
 use super::axis::{Rectangle, whole_ticks};
 use super::{Frame, LABEL_FONT, LANE, Palette, fitted, level_line, px, shape};
-use crate::report::{Limits, MarkKind, Panel, Series, safe_line, text_width};
+use crate::report::{Limits, Panel, Series, safe_line, text_width};
+use crate::rules::CountedOutcome;
 
 /// The most panels in a row; five or six panels form rows of three.
 const MOST_BESIDE: usize = 4;
@@ -69,7 +70,7 @@ fn small(panel: &Panel, frame: &Frame, series: &Series, is_first: bool) -> Marku
     let mean = panel.figure.map_or_else(|| "no numbers".to_owned(), |(name, value)| format!("{name} {value:.2}"));
     let room = right - left - text_width(&mean, LABEL_FONT) - 12.0;
     let radii = if panel.marks.len() > MANY { (2.6, 1.6) } else { (3.8, 2.6) };
-    let kept = |kind| kind == MarkKind::Keep;
+    let kept = |kind| kind == CountedOutcome::Keep;
     let colours = frame.colours;
     html! {
         g class="panel" {

@@ -1,6 +1,6 @@
 //! The data of a chart: marks, the running best as a staircase, the limits of the picture, and the lines above it.
 
-use crate::domain::{Direction, Outcome, count_of, cut, one_line, percent_text};
+use crate::domain::{Direction, Outcome, count_of, cut, money_text, one_line, percent_text};
 use crate::report::{Report, Times};
 use crate::rules::{CountedOutcome, Point};
 
@@ -25,19 +25,6 @@ const FENCE: f64 = 1.5;
 /// The largest magnitude of a value: larger ones are clamped to it, so that distances between values stay finite.
 const LARGEST: f64 = f64::MAX / 64.0;
 
-/// The outcome of an experiment, as a chart shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MarkKind {
-    /// It was kept.
-    Keep,
-    /// It was not, or its ledger says nothing of it.
-    Discard,
-    /// It crashed; its number, if there is one, is no result.
-    Crash,
-    /// It was refused, and never run.
-    Refused,
-}
-
 /// One experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
@@ -50,7 +37,7 @@ pub struct Mark {
     /// The value as it was printed; empty where there is none.
     pub raw: String,
     /// Its outcome.
-    pub kind: MarkKind,
+    pub kind: CountedOutcome,
     /// The description of its change.
     pub description: String,
 }
@@ -59,7 +46,7 @@ impl Mark {
     /// Returns whether it was kept without a value of its own: a baseline with nothing to measure yet, or a car of a
     /// train.
     pub(super) fn is_numberless(&self) -> bool {
-        self.kind == MarkKind::Keep && self.value.is_none()
+        self.kind == CountedOutcome::Keep && self.value.is_none()
     }
 }
 
@@ -194,14 +181,14 @@ impl Series {
     }
 
     /// Counts the marks of a kind.
-    pub fn count(&self, kind: MarkKind) -> usize {
+    pub fn count(&self, kind: CountedOutcome) -> usize {
         self.marks.iter().filter(|mark| mark.kind == kind).count()
     }
 
     /// Counts the keeps with a value, and those without one.
     pub(super) fn kept(&self) -> (usize, usize) {
         let without = self.marks.iter().filter(|mark| mark.is_numberless()).count();
-        (self.count(MarkKind::Keep) - without, without)
+        (self.count(CountedOutcome::Keep) - without, without)
     }
 
     /// The first and the last experiment's place.
@@ -239,17 +226,15 @@ impl Limits {
 
 fn mark(place: u32, point: &Point) -> Mark {
     let kind = match point.ended() {
-        CountedOutcome::Keep => MarkKind::Keep,
-        CountedOutcome::Crash => MarkKind::Crash,
-        CountedOutcome::Refused => MarkKind::Refused,
-        CountedOutcome::Discard | CountedOutcome::Other => MarkKind::Discard,
+        CountedOutcome::Other => CountedOutcome::Discard,
+        ended => ended,
     };
     let number = point.value.as_ref();
     Mark {
         place,
         number: point.id.number(),
         value: number
-            .filter(|_| !matches!(kind, MarkKind::Crash | MarkKind::Refused))
+            .filter(|_| !matches!(kind, CountedOutcome::Crash | CountedOutcome::Refused))
             .map(|number| number.value.clamp(-LARGEST, LARGEST)),
         raw: number.map(|number| number.raw.clone()).unwrap_or_default(),
         kind,
@@ -341,7 +326,7 @@ impl Report {
         let tag = self.tag.as_ref().map(|tag| format!("session {tag}"));
         let span = self.times.as_ref().filter(|times| times.hours * 3600.0 >= 1.0).map(Times::span);
         let more = self.origin.iter().skip(1).filter(|part| !part.is_empty()).cloned();
-        let cost = self.cost().map(|cost| cost.total_text());
+        let cost = self.cost().map(|cost| money_text(cost.total));
         let parts = [repository, tag, span].into_iter().flatten().chain(more).chain(cost);
         parts.map(|part| cut(&one_line(&part), SHOWN)).collect::<Vec<_>>().join(", ")
     }

@@ -12,7 +12,8 @@ use resvg::usvg::{Options, Tree, fontdb};
 use super::axis::{PlacedLabel, Rectangle, Tick, Wish, place, ticks, whole_ticks};
 use super::{NUMBERLESS, OTHER_OPACITY, Palette, legend, panels, panels_height};
 use crate::domain::{ErrorKind, UserError, cut, refuse};
-use crate::report::{ChartStyle, Edge, Limits, Mark, MarkKind, Series, Step, columns, safe_line};
+use crate::report::{ChartStyle, Edge, Limits, Mark, Series, Step, columns, safe_line};
+use crate::rules::CountedOutcome;
 
 /// The size of the picture: the shape of the notebook's `progress.png`, which is 16 by 8 inches.
 pub(super) const WIDTH: f64 = 1200.0;
@@ -118,9 +119,9 @@ pub(in crate::report) fn picture(series: &Series, title: &str, style: ChartStyle
             text class="about" x=(px(left - 8.0)) y=(px(BOTTOM + LANE / 2.0)) dy="4" text-anchor="end" fill=(colours.soft) { "none" }
         }
         // The kept ones come last, so that nothing hides them.
-        @for mark in series.marks.iter().filter(|mark| mark.kind != MarkKind::Keep) { (shape(mark, &frame, radii)) }
+        @for mark in series.marks.iter().filter(|mark| mark.kind != CountedOutcome::Keep) { (shape(mark, &frame, radii)) }
         @if !is_crowd { (line(series, &frame, false)) (labels(series, &frame)) }
-        @for mark in series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep) { (shape(mark, &frame, radii)) }
+        @for mark in series.marks.iter().filter(|mark| mark.kind == CountedOutcome::Keep) { (shape(mark, &frame, radii)) }
         @if is_crowd { (line(series, &frame, true)) (labels(series, &frame)) }
         (panels(series, HEIGHT, left, RIGHT, colours))
     };
@@ -260,11 +261,11 @@ pub(super) struct MarkLook {
 
 pub(super) fn look(mark: &Mark, (kept, other): (f64, f64), colours: &Palette) -> MarkLook {
     let (name, radius, fill, stroke, said) = match mark.kind {
-        MarkKind::Keep if mark.is_numberless() => ("keep", other, "none", colours.best, NUMBERLESS),
-        MarkKind::Keep => ("keep", kept, colours.kept, colours.kept_edge, "kept"),
-        MarkKind::Discard => ("discard", other, colours.other, "none", "not kept"),
-        MarkKind::Crash => ("crash", 3.4, colours.other, colours.crash, "crashed"),
-        MarkKind::Refused => ("refused", 2.8, "none", colours.frame, "refused, and never run"),
+        CountedOutcome::Keep if mark.is_numberless() => ("keep", other, "none", colours.best, NUMBERLESS),
+        CountedOutcome::Keep => ("keep", kept, colours.kept, colours.kept_edge, "kept"),
+        CountedOutcome::Discard | CountedOutcome::Other => ("discard", other, colours.other, "none", "not kept"),
+        CountedOutcome::Crash => ("crash", 3.4, colours.other, colours.crash, "crashed"),
+        CountedOutcome::Refused => ("refused", 2.8, "none", colours.frame, "refused, and never run"),
     };
     MarkLook { name, radius, fill, stroke, said }
 }
@@ -277,7 +278,7 @@ pub(super) fn shape(mark: &Mark, frame: &Frame, radii: (f64, f64)) -> Markup {
     let edge = mark.value.and_then(|value| frame.limits.beyond(value));
     let outline = match edge {
         Some(edge) => Some(pointer(edge, (x, y))),
-        None if mark.kind == MarkKind::Crash => {
+        None if mark.kind == CountedOutcome::Crash => {
             let side = 2.0 * radius;
             Some(format!("M{} {}l{side} {side}m-{side} 0l{side} -{side}", px(x - radius), px(y - radius)))
         }
@@ -286,8 +287,8 @@ pub(super) fn shape(mark: &Mark, frame: &Frame, radii: (f64, f64)) -> Markup {
     html! {
         g class=(name) fill=(fill)
             stroke=(stroke)
-            fill-opacity=[(mark.kind == MarkKind::Discard).then_some(OTHER_OPACITY)]
-            stroke-width=[(mark.kind == MarkKind::Crash).then_some("1.5")] {
+            fill-opacity=[(mark.kind == CountedOutcome::Discard).then_some(OTHER_OPACITY)]
+            stroke-width=[(mark.kind == CountedOutcome::Crash).then_some("1.5")] {
             title { (hover(mark, said)) }
             @match outline {
                 Some(outline) => path d=(outline) {},
@@ -316,7 +317,7 @@ fn labels(series: &Series, frame: &Frame) -> Markup {
     let mut kept: Vec<(f64, &Mark)> = Vec::new();
     let mut previous: Option<f64> = None;
     let best = series.best.last().map(|step| step.place);
-    for mark in series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep) {
+    for mark in series.marks.iter().filter(|mark| mark.kind == CountedOutcome::Keep) {
         let Some(value) = mark.value else { continue };
         let gain = previous.map_or(0.0, |previous| series.direction.gain(value, previous));
         kept.push((if best == Some(mark.place) { f64::INFINITY } else { gain }, mark));
@@ -331,7 +332,7 @@ fn labels(series: &Series, frame: &Frame) -> Markup {
         .map(|((_, mark), text)| Wish { at: frame.at(mark), width: text_width(text, LABEL_FONT) })
         .collect();
     let picture = Rectangle { left: frame.area.left + 2.0, top: TOP + 2.0, right: RIGHT - 2.0, bottom: BOTTOM - 2.0 };
-    let discards = series.marks.iter().filter(|mark| mark.kind == MarkKind::Discard);
+    let discards = series.marks.iter().filter(|mark| mark.kind == CountedOutcome::Discard);
     let spared: Vec<Rectangle> =
         discards.map(|mark| Rectangle::around(frame.at(mark), 2.0 * radii(series.marks.len()).1)).collect();
     let found = place(&wishes, LABEL_HEIGHT, picture, &obstacles(series, frame), &spared);
@@ -359,7 +360,7 @@ pub(super) fn leader(placed: &PlacedLabel, stroke: &str) -> Markup {
 /// Areas that no label may hide: the marks of keeps, and the staircase.
 pub(super) fn obstacles(series: &Series, frame: &Frame) -> Vec<Rectangle> {
     let side = 2.0 * radii(series.marks.len()).0 + 2.0;
-    let kept = series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep && mark.value.is_some());
+    let kept = series.marks.iter().filter(|mark| mark.kind == CountedOutcome::Keep && mark.value.is_some());
     let mut areas: Vec<Rectangle> = kept.map(|mark| Rectangle::around(frame.at(mark), side)).collect();
     for (index, step) in series.best.iter().enumerate() {
         let (x, y) = (frame.x(step.place), frame.y(step.value));

@@ -10,7 +10,8 @@ use ratatui::widgets::{Widget, canvas};
 
 use super::axis::{ticks, whole_ticks};
 use crate::domain::cut;
-use crate::report::{Edge, Limits, MarkKind, Series, Step, ansi_text};
+use crate::report::{Edge, Limits, Series, Step, ansi_text};
+use crate::rules::CountedOutcome;
 
 /// The fewest columns and lines that something can be seen in.
 const LEAST_WIDTH: usize = 24;
@@ -47,34 +48,37 @@ enum PictureCell {
 }
 
 impl Glyphs {
-    fn of(self, cell: PictureCell) -> char {
-        let (unicode, ascii) = match cell {
-            PictureCell::Empty => (' ', ' '),
-            PictureCell::Line => ('─', '-'),
-            PictureCell::Rise => ('│', '|'),
-            PictureCell::Corner { from_left: true, upwards: true } => ('┘', '+'),
-            PictureCell::Corner { from_left: true, upwards: false } => ('┐', '+'),
-            PictureCell::Corner { from_left: false, upwards: true } => ('┌', '+'),
-            PictureCell::Corner { from_left: false, upwards: false } => ('└', '+'),
-            PictureCell::Discard => ('·', '.'),
-            PictureCell::Beyond(Edge::Above) => ('▲', '^'),
-            PictureCell::Beyond(Edge::Below) => ('▼', 'v'),
-            PictureCell::Refused => ('○', 'o'),
-            PictureCell::Numberless => ('◇', '?'),
-            PictureCell::Crash => ('×', 'x'),
-            PictureCell::Keep => ('●', 'O'),
+    /// A cell as it is drawn.
+    fn of(self, cell: PictureCell) -> Styled {
+        let style = Style::new();
+        let (unicode, ascii, style) = match cell {
+            PictureCell::Empty => (' ', ' ', style),
+            PictureCell::Line => ('─', '-', style.green()),
+            PictureCell::Rise => ('│', '|', style.green()),
+            PictureCell::Corner { from_left: true, upwards: true } => ('┘', '+', style.green()),
+            PictureCell::Corner { from_left: true, upwards: false } => ('┐', '+', style.green()),
+            PictureCell::Corner { from_left: false, upwards: true } => ('┌', '+', style.green()),
+            PictureCell::Corner { from_left: false, upwards: false } => ('└', '+', style.green()),
+            PictureCell::Discard => ('·', '.', style.dim()),
+            PictureCell::Beyond(Edge::Above) => ('▲', '^', style.yellow()),
+            PictureCell::Beyond(Edge::Below) => ('▼', 'v', style.yellow()),
+            PictureCell::Refused => ('○', 'o', style.dim()),
+            PictureCell::Numberless => ('◇', '?', style.green()),
+            PictureCell::Crash => ('×', 'x', style.red()),
+            PictureCell::Keep => ('●', 'O', style.green()),
         };
-        match (self, cell) {
+        let drawn = match (self, cell) {
             (Glyphs::Ascii, _) => ascii,
             // As the picture has them.
             (Glyphs::Braille, PictureCell::Keep) => '⠿',
             (Glyphs::Braille, PictureCell::Discard) => '⠂',
             _ => unicode,
-        }
+        };
+        (drawn, style)
     }
 
     fn styled(self, row: &[PictureCell]) -> Vec<Styled> {
-        row.iter().map(|cell| (self.of(*cell), style_of(*cell))).collect()
+        row.iter().map(|cell| self.of(*cell)).collect()
     }
 
     /// The corner of the axes, and what stands beside a label and elsewhere.
@@ -192,12 +196,12 @@ fn picture(
     picture
 }
 
-fn cell_of(kind: MarkKind) -> PictureCell {
+fn cell_of(kind: CountedOutcome) -> PictureCell {
     match kind {
-        MarkKind::Keep => PictureCell::Keep,
-        MarkKind::Discard => PictureCell::Discard,
-        MarkKind::Crash => PictureCell::Crash,
-        MarkKind::Refused => PictureCell::Refused,
+        CountedOutcome::Keep => PictureCell::Keep,
+        CountedOutcome::Discard | CountedOutcome::Other => PictureCell::Discard,
+        CountedOutcome::Crash => PictureCell::Crash,
+        CountedOutcome::Refused => PictureCell::Refused,
     }
 }
 
@@ -235,20 +239,6 @@ fn painted(beside: String, row: &[Styled]) -> Line<'static> {
     Line::from_iter([Span::raw(beside)].into_iter().chain(runs.map(run)))
 }
 
-fn style_of(cell: PictureCell) -> Style {
-    match cell {
-        PictureCell::Empty => Style::new(),
-        PictureCell::Line
-        | PictureCell::Rise
-        | PictureCell::Corner { .. }
-        | PictureCell::Keep
-        | PictureCell::Numberless => Style::new().green(),
-        PictureCell::Discard | PictureCell::Refused => Style::new().dim(),
-        PictureCell::Beyond(_) => Style::new().yellow(),
-        PictureCell::Crash => Style::new().red(),
-    }
-}
-
 /// The numbers of experiments below the axis, none where it would touch the one before.
 fn number_labels(series: &Series, columns: usize, column: &impl Fn(u32) -> usize) -> String {
     let mut text = String::new();
@@ -276,9 +266,9 @@ fn legend(series: &Series, width: usize, glyphs: Glyphs) -> Line<'static> {
     let entries = [
         (PictureCell::Keep, kept, "kept"),
         (PictureCell::Numberless, numberless, "kept, without a number"),
-        (PictureCell::Discard, series.count(MarkKind::Discard), "not kept"),
-        (PictureCell::Crash, series.count(MarkKind::Crash), "crashed"),
-        (PictureCell::Refused, series.count(MarkKind::Refused), "refused"),
+        (PictureCell::Discard, series.count(CountedOutcome::Discard), "not kept"),
+        (PictureCell::Crash, series.count(CountedOutcome::Crash), "crashed"),
+        (PictureCell::Refused, series.count(CountedOutcome::Refused), "refused"),
         (PictureCell::Beyond(Edge::Above), beyond(Edge::Above), "off the top"),
         (PictureCell::Beyond(Edge::Below), beyond(Edge::Below), "off the bottom"),
     ];
@@ -289,7 +279,8 @@ fn legend(series: &Series, width: usize, glyphs: Glyphs) -> Line<'static> {
         if line.width() + gap.len() + 1 + words.len() > width {
             break;
         }
-        line.extend([Span::raw(gap), Span::styled(glyphs.of(cell).to_string(), style_of(cell)), Span::raw(words)]);
+        let (drawn, style) = glyphs.of(cell);
+        line.extend([Span::raw(gap), Span::styled(drawn.to_string(), style), Span::raw(words)]);
     }
     line
 }
@@ -351,7 +342,7 @@ fn paint(
         let value = mark.value.filter(|value| limits.beyond(*value).is_none())?;
         Some((mark.kind, at(mark.place, value)))
     });
-    let (kept, others): (Vec<_>, Vec<_>) = inside.partition(|(kind, _)| *kind == MarkKind::Keep);
+    let (kept, others): (Vec<_>, Vec<_>) = inside.partition(|(kind, _)| *kind == CountedOutcome::Keep);
     let others: Vec<(f64, f64)> = others.into_iter().map(|(_, at)| at).collect();
     context.draw(&Points::new(&others, Color::DarkGray));
     // The dots of a character have one colour, that of what is drawn last.
