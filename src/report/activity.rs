@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Align, Grid, SessionStatus, text};
 use crate::domain::{
-    Bound, CURRENCY, Contract, ExperimentId, Phase, Spent, StopWhen, Tokens, clock_time, experiment_name, moment_text,
-    money_text, one_line, percent_text, tokens_text,
+    Bound, CURRENCY, Contract, ExperimentId, Phase, Spent, StopWhen, Tokens, clock_time, count_of, experiment_name,
+    moment_text, money_text, one_line, percent_text, tokens_text,
 };
 use crate::rules::{
     Activity, AttemptStatus, LaneStatus, LanesStatus, MAX_FRESH, Trial, cap_of_tries, listed, next_fresh,
@@ -70,7 +70,7 @@ impl SessionStatus {
             Activity::Recording => format!("recording {name}"),
             Activity::Between => match &self.sleep {
                 Some(sleep) => format!("sleeping until {}: {}", moment_text(sleep.until), sleep.why),
-                None => "between two experiments".into(),
+                None => self.between(),
             },
             Activity::Remeasuring => "running recorded experiments again".into(),
             Activity::Working => "active, but the current step is unreadable".into(),
@@ -188,10 +188,19 @@ impl SessionStatus {
                 if let Some(outage) = &self.outage {
                     told.push(format!("agents wait: {}, until {}", outage.kind, moment_text(outage.again)));
                 }
-                if told.is_empty() { "between two experiments".to_owned() } else { told.join("; ") }
+                if told.is_empty() { self.between() } else { told.join("; ") }
             }
         };
         Some(clause)
+    }
+
+    /// The moment between two experiments. After calls without a change, the loop pauses there for minutes.
+    fn between(&self) -> String {
+        let after = match self.idle_calls {
+            0 => String::new(),
+            calls => format!(", after {} in a row without a change", count_of(calls, "call")),
+        };
+        format!("between two experiments{after}")
     }
 
     /// The proposals and the winners that wait.
@@ -527,6 +536,7 @@ mod tests {
             ended: None,
             outage: None,
             sleep: None,
+            idle_calls: 0,
             escalation: None,
             report: None,
             lanes: lanes_status(&history, Some(&layout), &attempts, &[], &gpus, Some(now)),

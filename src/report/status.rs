@@ -507,6 +507,8 @@ pub struct SessionStatus {
     pub report: Option<PathBuf>,
     /// The pause between two experiments that the loop makes.
     pub sleep: Option<SleepStatus>,
+    /// The calls in a row without a change.
+    pub idle_calls: u32,
     /// The open attempts, in the order in which they were opened; *in place* at most one.
     pub attempts: Vec<AttemptStatus>,
     /// The slots and the seats.

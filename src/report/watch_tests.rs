@@ -41,6 +41,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
         ended: None,
         outage: None,
         sleep: None,
+        idle_calls: 0,
         escalation: None,
         report: None,
         attempts: vec![AttemptStatus {

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use autoresearch::domain::CommitId;
 use autoresearch::git::Repo;
 use serde_json::Value;
 
-use crate::support::{Called, Template, TestRepo, ar, ar_command};
+use crate::support::{Called, Template, TestRepo, ar, ar_command, until};
 
 /// The fixtures of the project.
 pub(crate) const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
@@ -349,6 +350,19 @@ fn max_idle_sets_after_how_many_calls_without_a_change_the_loop_stops() {
     let repo = training_repo();
     run(&repo, &idle_then(12), "0").ok();
     assert_eq!((repo.read("../calls").lines().count(), records(&repo).len()), (13, 2), "0 never ends a night");
+}
+
+#[test]
+fn status_names_the_calls_without_a_change_between_which_the_loop_pauses() {
+    let repo = training_repo();
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", "true"];
+    let mut command = ar_command(&repo, &repo.path(), args);
+    command.env_remove("AR_NO_PAUSES").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let paused = "between two experiments, after 2 calls in a row without a change";
+    until(paused, || ar(&repo, ["status", "t"]).stdout.contains(paused).then_some(()));
+    ar(&repo, ["stop", "t"]).ok();
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

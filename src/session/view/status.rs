@@ -103,6 +103,7 @@ impl<'a> StatusWatcher<'a> {
             escalation: escalation.last().filter(|open| owner.is_none() || open.waits).cloned(),
             report: EscalationFiles::of(folder).report(),
             sleep: if activity == Activity::Between { sleep_of(&journal) } else { None },
+            idle_calls: journal.calls.idle().div_ceil(journal.most_calls()),
             attempts,
             lanes,
             driver: presence.driver(),
