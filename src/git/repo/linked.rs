@@ -17,8 +17,8 @@ use gix::worktree::{add, remove};
 
 use crate::domain::CommitId;
 use crate::fs::{
-    absent, if_exists, if_there, make_all_writable, make_folder, make_writable, move_away, move_no_folder_away,
-    read_at_most,
+    absent, if_exists, if_there, lock_within, make_all_writable, make_folder, make_writable, move_away,
+    move_no_folder_away, read_at_most,
 };
 use crate::git::path::{object_id, to_path};
 use crate::git::{
@@ -29,6 +29,9 @@ use crate::git::{
 const TRIES: u32 = 5;
 
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The longest wait for another process that makes or removes a linked working tree, which may be stopped.
+const ALONE: Duration = Duration::from_secs(10);
 
 /// The files of a linked working tree's own git folder by which git knows it.
 const OWN_FILES: [&str; 4] = ["HEAD", "commondir", "gitdir", "index"];
@@ -196,6 +199,9 @@ impl Repo {
         let repo = match found {
             Some(repo) => repo,
             None => {
+                let all = self.linked_folder();
+                fs::create_dir_all(&all).at("making the folder", &all)?;
+                let _alone = self.alone_in_linked_folder();
                 self.unregister(&self.registered_at(&dir)?)?;
                 match state {
                     TreeState::Made => drop(self.make_worktree(&dir, &HeadTarget::Detached(commit.clone()))?),
@@ -229,6 +235,7 @@ impl Repo {
     pub fn remove_kept(&self, dir: &Path) -> Result<()> {
         const WHAT: &str = "removing a working tree";
         let dir = real_place(&absolute(dir).at("finding", dir)?);
+        let _alone = self.alone_in_linked_folder();
         let known = self.registered_at(&dir)?;
         if dir.symlink_metadata().is_ok_and(|meta| meta.is_dir()) && !is_repository(&dir) {
             // With no folder of its own in git, which goes last, since by that it is found.
@@ -272,6 +279,13 @@ impl Repo {
         Ok(self.linked_entries()?.into_iter().filter(is_it).collect())
     }
 
+    /// Keeps other sessions from making and removing linked working trees until the file is dropped: an entry that one has begun
+    /// looks like one that a killed process left. Nothing where the folder is not there or has no locks, or one is held too long.
+    fn alone_in_linked_folder(&self) -> Option<fs::File> {
+        let folder = fs::File::open(self.linked_folder()).ok()?;
+        lock_within(&folder, ALONE).ok()?.then_some(folder)
+    }
+
     /// Removes entries of git's folder, their locks included.
     fn unregister(&self, known: &[LinkedEntry]) -> Result<()> {
         for LinkedEntry { path, .. } in known {
@@ -308,7 +322,6 @@ impl Repo {
     /// A new git folder for a working tree, with the name of its folder, and a number where that is taken.
     fn reserve_git_dir(&self, dir: &Path) -> Result<PathBuf> {
         let all = self.linked_folder();
-        fs::create_dir_all(&all).at("making the folder", &all)?;
         let name = dir.file_name().unwrap_or_default();
         let mut number = 0_u32;
         loop {
