@@ -127,21 +127,6 @@ pub struct Scoring<'a> {
     pub standing: &'a Standing<'a>,
 }
 
-/// The new claims of an artifact, judged.
-struct Findings<'a> {
-    new: Vec<&'a Claim>,
-    /// The claims that were like kept ones when they came, by their keys.
-    repeats: BTreeMap<&'a str, Repeat>,
-    /// The number of verified ones.
-    verified: usize,
-    /// The ids under which the sources that support them count, one for each citation.
-    supporting: Vec<String>,
-    /// The sub-topics with a verified claim in the kept state.
-    before: BTreeSet<usize>,
-    /// The sub-topics with a new verified claim.
-    now: BTreeSet<usize>,
-}
-
 /// The score of an artifact.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Score {
@@ -188,18 +173,21 @@ pub struct Score {
 }
 
 impl<'a> Scoring<'a> {
+    /// The sub-topics of the claims in the kept artifact, by their keys.
+    fn kept_topics(&self) -> BTreeMap<&'a str, usize> {
+        self.kept.claims.iter().map(|claim| (claim.key.as_str(), claim.topic)).collect()
+    }
+
     /// The new claims: those whose text is not in the kept artifact.
     pub fn new_claims(&self) -> Vec<&'a Claim> {
-        let known: BTreeSet<&str> = self.kept.claims.iter().map(|claim| claim.key.as_str()).collect();
-        self.artifact.claims.iter().filter(|claim| !known.contains(claim.key.as_str())).collect()
+        let known = self.kept_topics();
+        self.artifact.claims.iter().filter(|claim| !known.contains_key(claim.key.as_str())).collect()
     }
 
     /// The new claims that a source supports, or all of them without an answer of `verify`. The others are new on no axis.
     pub fn supported(&self, verdicts: &Verdicts) -> Vec<&'a Claim> {
-        let is_supported = |claim: &&Claim| match verdicts.of_verify() {
-            Ok(known) => !self.library.supporting(claim, known).is_empty(),
-            Err(_) => true,
-        };
+        let is_supported =
+            |claim: &&Claim| verdicts.of_verify().is_err() || !self.supporting(claim, verdicts).is_empty();
         self.new_claims().into_iter().filter(is_supported).collect()
     }
 
@@ -212,31 +200,17 @@ impl<'a> Scoring<'a> {
         claim.citations.iter().map(|citation| Request::of(claim, citation)).collect()
     }
 
-    /// The claims that can show that a sub-topic was addressed before: those that the kept artifact has below its heading, as
-    /// they stand now. One that is gone shows nothing.
-    fn kept_claims(&self, topic: usize) -> Vec<&'a Claim> {
-        let kept = self.kept.claims.iter().filter(|claim| claim.topic == topic);
-        let kept: BTreeSet<&str> = kept.map(|claim| claim.key.as_str()).collect();
-        self.artifact.claims.iter().filter(|claim| kept.contains(claim.key.as_str())).collect()
-    }
-
-    /// Returns the number of sub-topics.
-    pub fn topics(&self) -> usize {
-        self.terms.topics.len()
-    }
-
-    /// The claims that were like kept ones when they came, each with what it repeats, by their keys.
-    fn repeats(&self) -> BTreeMap<&'a str, Repeat> {
-        let known: BTreeSet<&str> = self.kept.claims.iter().map(|claim| claim.key.as_str()).collect();
-        // A claim that was kept once and came back is no finding either.
-        self.standing.keeps.repeats(&self.artifact.claims, |claim| !known.contains(claim.key.as_str()))
-    }
-
     /// The score, with what the commands said. With `is_batch` the citations of kept claims are verified anew, too.
     pub fn score(&self, verdicts: &Verdicts, is_batch: bool) -> Score {
-        let known = verdicts.of_verify();
-        let Findings { new, repeats, verified, supporting, before, now } = self.findings(known.ok());
-        let supporting: Vec<&str> = supporting.iter().map(String::as_str).collect();
+        let known = self.kept_topics();
+        let (new, all) = (self.new_claims(), &self.artifact.claims);
+        // A claim that was kept once and came back is no finding either.
+        let repeats = self.standing.keeps.repeats(all, |claim| !known.contains_key(claim.key.as_str()));
+        let (verified, supporting) = self.judged(new.iter().copied(), &repeats, verdicts);
+        let now: BTreeSet<usize> = verified.iter().map(|claim| claim.topic).collect();
+        // A sub-topic was addressed before by what was kept below its heading, as it stands now. What is gone shows nothing.
+        let (shown, dated) = self.judged(all, &repeats, verdicts);
+        let before: BTreeSet<usize> = shown.iter().filter_map(|it| known.get(it.key.as_str()).copied()).collect();
         let (problems, batch) = self.problems(verdicts, &new, &repeats, is_batch);
         let addressed: BTreeSet<usize> = before.union(&now).copied().collect();
         let cited = self.cited(&self.artifact.claims);
@@ -251,13 +225,11 @@ impl<'a> Scoring<'a> {
             None => Some(closest.as_ref().map_or(1.0, |(_, _, similarity)| 1.0 - similarity)),
         };
         let judged = [
-            share(verified, new.len()),
+            share(verified.len(), new.len()),
             source_diversity(&counts(&supporting), so_far).or(unsupported),
-            share(now.len(), self.topics()),
+            share(now.len(), self.terms.topics.len()),
         ];
-        let all = self.artifact.claims.iter();
-        let dated: BTreeSet<String> = all.flat_map(|claim| self.supporting(claim, known.ok())).collect();
-        let mut axes = self.axes(judged.map(|value| value.filter(|_| known.is_ok())), novelty, &dated);
+        let mut axes = self.axes(judged, novelty, &dated, verdicts);
         for (name, value) in &mut axes {
             let range = self.terms.composite.axes.get(*name).and_then(|axis| axis.range);
             let oldest = range.filter(|_| unsupported.is_some() && *name == FRESHNESS).map(|[oldest, _]| oldest);
@@ -270,14 +242,14 @@ impl<'a> Scoring<'a> {
         let whole = of_form(Form::Weighted);
         let is_kept = standing.is_baseline || whole.as_ref().is_some_and(|it| it.value >= standing.threshold);
         let of_iteration = values.get(NOVELTY).copied().flatten().filter(|_| whole.is_some() && !standing.is_baseline);
-        let artifact = self.whole(is_kept.then_some(&repeats), of_iteration, known.ok());
+        let artifact = self.whole(is_kept.then_some(&repeats), of_iteration, verdicts);
         Score {
             failed: verdicts.failures().map(|(name, _)| name).collect(),
             composite: whole,
             artifact,
             forms: [Form::Weighted, Form::Multiplicative, Form::V2].map(|form| (form, of_form(form))).to_vec(),
             worst: worst(composite, &values),
-            claims: (new.len(), verified),
+            claims: (new.len(), verified.len()),
             repeats: new.iter().filter(|it| repeats.contains_key(it.key.as_str())).count(),
             removed: self.removed(),
             newly: now.difference(&before).copied().collect(),
@@ -295,22 +267,28 @@ impl<'a> Scoring<'a> {
         }
     }
 
-    /// Judges the new claims, and finds the sub-topics that were addressed before. Nothing is verified without an answer of
-    /// `verify`.
-    fn findings(&self, verdicts: Option<Option<&BTreeMap<Request, bool>>>) -> Findings<'a> {
-        let (new, repeats) = (self.new_claims(), self.repeats());
-        let is_verified =
-            |claim: &&Claim| !repeats.contains_key(claim.key.as_str()) && !self.supporting(claim, verdicts).is_empty();
-        let before = (0..self.topics()).filter(|topic| self.kept_claims(*topic).iter().any(is_verified)).collect();
-        let verified: Vec<&Claim> = new.iter().copied().filter(is_verified).collect();
-        let now = verified.iter().map(|claim| claim.topic).collect();
-        let supporting = new.iter().flat_map(|claim| self.supporting(claim, verdicts)).collect();
-        Findings { verified: verified.len(), new, repeats, supporting, before, now }
+    /// Of these claims the verified ones, and the ids under which the sources that support any of them count, one for each
+    /// citation.
+    fn judged<'c>(
+        &self,
+        claims: impl IntoIterator<Item = &'c Claim>,
+        repeats: &Repeats<'_>,
+        verdicts: &Verdicts,
+    ) -> (Vec<&'c Claim>, Vec<String>) {
+        let (mut verified, mut supporting) = (Vec::new(), Vec::new());
+        for claim in claims {
+            let ids = self.supporting(claim, verdicts);
+            if !ids.is_empty() && !repeats.contains_key(claim.key.as_str()) {
+                verified.push(claim);
+            }
+            supporting.extend(ids);
+        }
+        (verified, supporting)
     }
 
-    /// What supports a claim, by the answers of `verify`; nothing without them.
-    fn supporting(&self, claim: &Claim, verdicts: Option<Option<&BTreeMap<Request, bool>>>) -> Vec<String> {
-        verdicts.map(|verdicts| self.library.supporting(claim, verdicts)).unwrap_or_default()
+    /// What supports a claim, by quotations or the answers of `verify`; nothing where it gives none.
+    fn supporting(&self, claim: &Claim, verdicts: &Verdicts) -> Vec<String> {
+        verdicts.of_verify().map(|known| self.library.supporting(claim, known)).unwrap_or_default()
     }
 
     /// The problems with the artifact, its sources and the commands, sorted. A batch also has those of kept claims, and their
@@ -319,7 +297,7 @@ impl<'a> Scoring<'a> {
         &self,
         verdicts: &Verdicts,
         new: &[&Claim],
-        repeats: &BTreeMap<&str, Repeat>,
+        repeats: &Repeats<'_>,
         is_batch: bool,
     ) -> (Vec<Problem>, Option<(usize, usize)>) {
         let known = verdicts.of_verify().ok().flatten();
@@ -330,7 +308,7 @@ impl<'a> Scoring<'a> {
         problems.extend(failures.map(|(key, why)| Problem::at(super::TERMS_FILE, 1, format!("{key}: {why}"))));
         problems.extend(new.iter().flat_map(|claim| self.problems_of(claim, known)));
         problems.extend(new.iter().filter_map(|claim| {
-            let Repeat { similarity, kept } = repeats.get(claim.key.as_str())?;
+            let (similarity, kept) = repeats.get(claim.key.as_str())?;
             let what = format!(
                 "this claim is {similarity:.2} like the kept \"{}\"; a repeat is never verified",
                 cut(kept, 80)
@@ -354,9 +332,11 @@ impl<'a> Scoring<'a> {
         &self,
         [density, diversity, coverage]: [Option<f64>; 3],
         novelty: Option<f64>,
-        supporting: &BTreeSet<String>,
+        supporting: &[String],
+        verdicts: &Verdicts,
     ) -> Vec<(&'static str, Option<f64>)> {
-        let mut axes: Vec<_> = RESEARCH_AXES.into_iter().zip([density, diversity, coverage, novelty]).collect();
+        let judged = [density, diversity, coverage].map(|value| value.filter(|_| verdicts.of_verify().is_ok()));
+        let mut axes: Vec<_> = RESEARCH_AXES.into_iter().zip(judged.into_iter().chain([novelty])).collect();
         if self.terms.composite.axes.contains_key(FRESHNESS) {
             axes.push((FRESHNESS, self.freshness(supporting)));
         }
@@ -384,33 +364,19 @@ impl<'a> Scoring<'a> {
 
     /// Scores the whole artifact: with this iteration if it is kept, whose repeats are in `kept`, else as it was before.
     /// `novelty` is that of this iteration, `None` for a baseline or without a composite.
-    fn whole(
-        &self,
-        kept: Option<&BTreeMap<&str, Repeat>>,
-        novelty: Option<f64>,
-        verdicts: Option<Option<&BTreeMap<Request, bool>>>,
-    ) -> ArtifactPoint {
+    fn whole(&self, kept: Option<&Repeats<'_>>, novelty: Option<f64>, verdicts: &Verdicts) -> ArtifactPoint {
         let claims = if kept.is_some() { &self.artifact.claims } else { &self.kept.claims };
         let repeats = kept.cloned().unwrap_or_else(|| self.standing.keeps.repeats(claims, |_| false));
-        let is_repeat = |claim: &Claim| repeats.contains_key(claim.key.as_str());
-        let judged: Vec<(&Claim, Vec<String>)> =
-            claims.iter().map(|claim| (claim, self.supporting(claim, verdicts))).collect();
-        let verified: Vec<&Claim> = judged
-            .iter()
-            .filter(|(claim, ids)| !ids.is_empty() && !is_repeat(claim))
-            .map(|(claim, _)| *claim)
-            .collect();
+        let (verified, supporting) = self.judged(claims, &repeats, verdicts);
         let topics: BTreeSet<usize> = verified.iter().map(|claim| claim.topic).collect();
-        let supporting: Vec<&str> = judged.iter().flat_map(|(_, ids)| ids.iter().map(String::as_str)).collect();
-        let dated: BTreeSet<String> = supporting.iter().map(|id| (*id).to_owned()).collect();
         let novelties: Vec<f64> = self.standing.novelties.iter().copied().chain(novelty).collect();
         let judged = [
             share(verified.len(), claims.len()).or(Some(0.0)),
             source_diversity(&counts(&supporting), self.cited(claims).len()).or(Some(0.0)),
-            share(topics.len(), self.topics()),
+            share(topics.len(), self.terms.topics.len()),
         ];
         let novelty = mean_novelty(&novelties, NOVELTY_WINDOW);
-        let axes = self.axes(judged.map(|value| value.filter(|_| verdicts.is_some())), novelty, &dated);
+        let axes = self.axes(judged, novelty, &supporting, verdicts);
         let axes = axes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         ArtifactPoint::new(&self.terms.composite, self.terms.composite.form, axes)
     }
@@ -469,13 +435,14 @@ impl<'a> Scoring<'a> {
     }
 
     /// The mean date of publication of sources, in years; `None` where no source has a date.
-    fn freshness(&self, sources: &BTreeSet<String>) -> Option<f64> {
-        let years: Vec<f64> = sources.iter().filter_map(|id| self.library.source(id)?.1.year()).collect();
+    fn freshness(&self, sources: &[String]) -> Option<f64> {
+        let sources: BTreeSet<&String> = sources.iter().collect();
+        let years: Vec<f64> = sources.into_iter().filter_map(|id| self.library.source(id)?.1.year()).collect();
         (!years.is_empty()).then(|| years.iter().sum::<f64>() / years.len() as f64)
     }
 
     /// The diversity of citations by what is said of their sources.
-    fn diversity(&self, supporting: &[&str], cited: &BTreeSet<String>) -> Vec<(&'static str, Option<f64>)> {
+    fn diversity(&self, supporting: &[String], cited: &BTreeSet<String>) -> Vec<(&'static str, Option<f64>)> {
         let said = |id: &str, by: &str| {
             let (_, front) = self.library.source(id)?;
             let text = match by {
@@ -488,7 +455,6 @@ impl<'a> Scoring<'a> {
         let by = |by: &'static str| {
             let all: BTreeSet<String> = cited.iter().filter_map(|id| said(id, by)).collect();
             let of: Vec<String> = supporting.iter().filter_map(|id| said(id, by)).collect();
-            let of: Vec<&str> = of.iter().map(String::as_str).collect();
             (by, source_diversity(&counts(&of), all.len()).and_then(four_decimals))
         };
         DIVERSITY_BY.map(by).to_vec()
@@ -541,7 +507,7 @@ fn is_short(quotation: &str) -> bool {
 }
 
 /// Counts how often each text occurs.
-fn counts(texts: &[&str]) -> Vec<usize> {
+fn counts(texts: &[String]) -> Vec<usize> {
     let mut counts = BTreeMap::<&str, usize>::new();
     for text in texts {
         *counts.entry(text).or_default() += 1;
@@ -566,14 +532,8 @@ pub struct Keeps {
     before: BTreeMap<String, usize>,
 }
 
-/// The kept claim that another one repeats.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Repeat {
-    /// Similarity of the two, 0..1.
-    pub similarity: f64,
-    /// The kept claim.
-    pub kept: String,
-}
+/// Claims that repeat kept ones, by their keys: how alike the two are, 0..1, and the kept one.
+type Repeats<'a> = BTreeMap<&'a str, (f64, &'a str)>;
 
 impl Keeps {
     /// Adds the artifact that an iteration left behind.
@@ -599,18 +559,14 @@ impl Keeps {
 
     /// The claims of these that are like ones that were kept before them, by their keys. A claim that `is_new` comes after all
     /// that was kept, and one of unknown age, too.
-    pub(super) fn repeats<'c>(
-        &self,
-        claims: &'c [Claim],
-        is_new: impl Fn(&Claim) -> bool,
-    ) -> BTreeMap<&'c str, Repeat> {
+    fn repeats<'c>(&'c self, claims: &'c [Claim], is_new: impl Fn(&Claim) -> bool) -> Repeats<'c> {
         let before = |claim: &Claim| self.before.get(&claim.key).copied().filter(|_| !is_new(claim));
         let new: Vec<(&str, usize)> =
             claims.iter().map(|claim| (claim.text.as_str(), before(claim).unwrap_or(self.len()))).collect();
         let earlier: Vec<&str> = self.texts.iter().map(String::as_str).collect();
         let repeat = |(claim, found): (&'c Claim, Option<(usize, f64)>)| {
             let (place, similarity) = found.filter(|(_, similarity)| *similarity >= REPEAT)?;
-            Some((claim.key.as_str(), Repeat { similarity, kept: self.texts[place].clone() }))
+            Some((claim.key.as_str(), (similarity, self.texts[place].as_str())))
         };
         claims.iter().zip(nearest(&new, &earlier)).filter_map(repeat).collect()
     }
