@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-use autoresearch::domain::{Area, ErrorKind, Finding, Severity, StopReason, UserError, shell_word};
+use autoresearch::domain::{Area, ErrorKind, Finding, Severity, StopReason, shell_word};
 use autoresearch::git::GitError;
 use autoresearch::session::SessionError;
 
@@ -84,25 +84,14 @@ impl fmt::Display for CliError {
     }
 }
 
-impl From<SessionError> for CliError {
-    fn from(error: SessionError) -> Self {
+impl<E: Into<SessionError>> From<E> for CliError {
+    fn from(error: E) -> Self {
+        let error: SessionError = error.into();
         let excerpt = match &error {
             SessionError::Baseline(failed) => failed.excerpt.clone(),
             _ => String::new(),
         };
         CliError { code: of_error(error.kind()), hint: error.hint(), excerpt, source: Box::new(error) }
-    }
-}
-
-impl From<UserError> for CliError {
-    fn from(error: UserError) -> Self {
-        SessionError::from(error).into()
-    }
-}
-
-impl From<GitError> for CliError {
-    fn from(error: GitError) -> Self {
-        SessionError::from(error).into()
     }
 }
 

@@ -247,30 +247,26 @@ fn announce_repro(about: &Rerunning<'_>) {
 fn verdict(record: &Record, reproduced: &Reproduced) -> String {
     let recorded = record.to_repeat().1.map_or("no number".to_owned(), |number| format!("{number:#}"));
     let apart = |distance: &str| format!("{distance} than the recorded {recorded}");
-    match &reproduced.came_back {
-        Some(CameBack::Exactly) => "the value was reproduced exactly".to_owned(),
-        Some(CameBack::Failure(class)) => format!("it failed again in the same way: {class}"),
-        Some(CameBack::Within { distance, spread }) => {
+    match (&reproduced.came_back, &reproduced.failure, &record.failure) {
+        (Some(CameBack::Exactly), ..) => "the value was reproduced exactly".to_owned(),
+        (Some(CameBack::Failure(class)), ..) => format!("it failed again in the same way: {class}"),
+        (Some(CameBack::Within { distance, spread }), ..) => {
             format!(
                 "the value was reproduced: {}, within the spread of {spread} of repeated measurements",
                 apart(distance)
             )
         }
-        Some(CameBack::No { distance, spread: Some(spread) }) => {
+        (Some(CameBack::No { distance, spread: Some(spread) }), ..) => {
             format!("a different value: {}, beyond the spread of {spread} of repeated measurements", apart(distance))
         }
-        Some(CameBack::No { distance, spread: None }) => {
+        (Some(CameBack::No { distance, spread: None }), ..) => {
             format!("a different value: {}; the spread of such values is unknown", apart(distance))
         }
-        None => match &reproduced.failure {
-            Some(failure) => match &record.failure {
-                Some(before) => {
-                    format!("it failed in another way: {}, but the record has {}", failure.class, before.class)
-                }
-                None => format!("no value ({}), but the record has {recorded}", failure.class),
-            },
-            None => "a value, but the record has none".to_owned(),
-        },
+        (None, Some(failure), Some(before)) => {
+            format!("it failed in another way: {}, but the record has {}", failure.class, before.class)
+        }
+        (None, Some(failure), None) => format!("no value ({}), but the record has {recorded}", failure.class),
+        (None, None, _) => "a value, but the record has none".to_owned(),
     }
 }
 

@@ -38,9 +38,7 @@ pub(super) fn doctor(args: DoctorArgs) -> Result<ExitCode, CliError> {
         match Repo::find(&dir).map(|repo| Settings::read(SettingsArgs::default(), repo.worktree())) {
             Ok(Ok(settings)) => {
                 let wish = settings.loop_wish();
-                let (wanted, trouble) = settings.wanted();
-                // A session that exists goes by what is stored.
-                (wanted, wish, trouble)
+                (settings.wanted, wish, settings.trouble)
             }
             Ok(Err(trouble)) => (Wanted::default(), LoopWish::default(), Some(trouble)),
             // Errors of the repository become findings.

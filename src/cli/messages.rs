@@ -16,9 +16,7 @@ use autoresearch::domain::{
 use autoresearch::exec::{Job, Reply, ask_shim};
 use autoresearch::git::Repo;
 use autoresearch::report::{Format, ideas_grid, words_grid};
-use autoresearch::session::{
-    SessionError, SessionView, drop_message, is_behind_wall, open_backlog, tell, waiting_messages,
-};
+use autoresearch::session::{SessionView, drop_message, is_behind_wall, open_backlog, tell, waiting_messages};
 use autoresearch::state::Added;
 
 use super::{CliError, IdeaCommand, NoteArgs, TellArgs, clock, current_dir, output, resolve_session};
@@ -73,7 +71,7 @@ pub(super) fn idea(command: IdeaCommand) -> Result<ExitCode, CliError> {
         }
         IdeaCommand::List { format } => {
             let backlog = open_backlog(&current_dir()?)?;
-            list_ideas(&backlog.read().map_err(SessionError::from)?.ideas, format);
+            list_ideas(&backlog.read()?.ideas, format);
         }
         IdeaCommand::Drop { idea } => {
             if !said_through_wall(&Said::Drop { idea })? {
@@ -86,7 +84,7 @@ pub(super) fn idea(command: IdeaCommand) -> Result<ExitCode, CliError> {
 
 /// Adds an idea to the backlog of the repository that `dir` is in, in the name of `who`. Returns a line that says so.
 fn add_idea(dir: &Path, idea: &NewIdea, who: &str) -> Result<String, CliError> {
-    let added = open_backlog(dir)?.add(idea, who, clock()?.now()).map_err(SessionError::from)?;
+    let added = open_backlog(dir)?.add(idea, who, clock()?.now())?;
     Ok(match added {
         Added::New(id) => format!("added {} {id}", idea.kind),
         Added::Known(known) => format!("already listed: {} {} ({})", known.idea.kind, known.id, known.state),
@@ -97,7 +95,7 @@ fn add_idea(dir: &Path, idea: &NewIdea, who: &str) -> Result<String, CliError> {
 fn drop_idea(dir: &Path, idea: u32, who: &str) -> Result<String, CliError> {
     let dropped = |_: &Idea| (IdeaState::Dropped, false);
     let found = open_backlog(dir)?.mark(|known| known.id == idea, dropped, who, clock()?.now());
-    let found = found.map_err(SessionError::from)?.ok_or_else(|| {
+    let found = found?.ok_or_else(|| {
         CliError::new(format!("the backlog has no idea {idea}"), Some("run `ar idea list` to see them".into()))
     })?;
     let dropped = if found.state == IdeaState::Dropped { "already dropped:" } else { "dropped" };

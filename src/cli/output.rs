@@ -114,12 +114,6 @@ pub(super) fn text(text: &str) {
     }
 }
 
-/// Shows all that is printed to standard output in the user's pager until the result is dropped. There is none without a
-/// terminal, and none with `--no-pager`.
-pub(super) fn paged() -> Option<Pager> {
-    if manners().no_pager || !is_terminal() { None } else { start() }
-}
-
 /// Writes bytes to standard output as they are.
 pub(super) fn bytes(bytes: &[u8]) {
     if begin(&io::stdout()) {
@@ -215,9 +209,13 @@ static PIPE: Mutex<Option<ChildStdin>> = Mutex::new(None);
 /// A pager that takes all that is printed to standard output, until it is dropped: then the user is waited for.
 pub(super) struct Pager(Child);
 
-/// Starts the user's pager: `$AR_PAGER`, else `$PAGER`, else `less`. As with git, an empty one and `cat` mean none, and
-/// `less` quits by itself if the answer fits on the screen.
-pub(super) fn start() -> Option<Pager> {
+/// Shows all that is printed to standard output in the user's pager until the result is dropped: `$AR_PAGER`, else `$PAGER`, else
+/// `less`. As with git, an empty one and `cat` mean none, and `less` quits by itself if the answer fits on the screen. There is
+/// none without a terminal, and none with `--no-pager`.
+pub(super) fn paged() -> Option<Pager> {
+    if manners().no_pager || !is_terminal() {
+        return None;
+    }
     let chosen = ["AR_PAGER", "PAGER"].iter().find_map(|name| env::var(name).ok());
     let pager = match chosen {
         Some(pager) if pager.trim().is_empty() || pager.trim() == "cat" => return None,

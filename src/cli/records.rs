@@ -19,7 +19,7 @@ use autoresearch::report::{
     overlaid, overlay_svg, overlay_title, record_grid, records_json, render_report, render_sessions, select_rows,
 };
 use autoresearch::rules::{Aspect, Compared, Selection, compare, confounds_of_keep, second_look_at, select};
-use autoresearch::session::{SavedArtifacts, SessionError, SessionView, hear_guardians, read_log};
+use autoresearch::session::{SavedArtifacts, SessionView, hear_guardians, read_log};
 use autoresearch::{fs, state};
 
 use super::error::CliError;
@@ -468,6 +468,6 @@ pub(super) fn detail(view: &SessionView, record: &Record, notes: &Notes, room: &
 fn write_chart(svg: &str, path: &Path) -> Result<(), CliError> {
     let content = if is_png(path) == Some(true) { &chart_png(svg)? } else { svg.as_bytes() };
     // The folder of a bare name is the current one.
-    fs::write_atomic(&current_dir()?.join(path), content).map_err(SessionError::from)?;
+    fs::write_atomic(&current_dir()?.join(path), content)?;
     Ok(())
 }

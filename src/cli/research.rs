@@ -45,7 +45,7 @@ pub(super) fn init_research(args: InitArgs, question: &str) -> Result<ExitCode, 
     let dir = current_dir()?;
     let repo = open(&dir)?;
     let root = repo.as_ref().map_or(dir.as_path(), Repo::worktree);
-    let given = Settings::read(args.settings, root)?.given;
+    let given = Settings::read(args.settings, root)?.wanted.given;
     refuse_own(&given)?;
     let has_agent = given.agent.is_some();
     let topics = if args.subtopics.is_empty() { propose_subtopics(&given, &question)? } else { args.subtopics };

@@ -36,10 +36,10 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     let allocation = args.requeue.then(Allocation::of_this_process).transpose()?;
     let repo = Repo::discover(&current_dir()?)?;
     let mut settings = Settings::read(args.settings, repo.worktree())?;
-    settings.take_over = args.take_over;
+    settings.wanted.take_over = args.take_over;
     let sessions =
         if allocation.as_ref().is_some_and(Allocation::is_again) { session_tags(&repo)? } else { Vec::new() };
-    let again = settings.given.tag.clone().filter(|tag| sessions.contains(tag));
+    let again = settings.wanted.given.tag.clone().filter(|tag| sessions.contains(tag));
     if let Some(tag) = &again {
         // The start before was cut off.
         await_other_host(&repo, tag, |other| output::note(&format!("waiting for session {tag}, {other}")));
@@ -81,9 +81,9 @@ pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
     let repo = Repo::discover(&current_dir()?)?;
     let mut settings = Settings::read(args.settings, repo.worktree())?;
-    let named = args.session.or_else(|| settings.given.tag.clone());
+    let named = args.session.or_else(|| settings.wanted.given.tag.clone());
     let tag = resolve_session::find(&repo, named.or_else(|| settings.tag_in_file(&session_tags(&repo).ok()?)))?;
-    (settings.given.tag, settings.take_over) = (Some(tag), args.take_over);
+    (settings.wanted.given.tag, settings.wanted.take_over) = (Some(tag), args.take_over);
     let drive = Drive::RESUMED;
     let main_worktree = repo.main_worktree().to_owned();
     let wish = settings.resume_wish();

@@ -25,14 +25,10 @@ use super::run::ask_direction;
 /// Settings from flags, the environment's variables and the settings file. An unreadable file is an error only for
 /// commands that need it: an existing session uses its stored settings.
 pub(super) struct Settings {
-    /// The settings given by flags and variables.
-    pub(super) given: Asked,
-    /// Those of them that are given by flags.
-    flags: Asked,
-    /// The settings in the file, or the error on reading it.
-    file: Result<Asked, CliError>,
-    /// True if a session is taken over although a process of another host may drive it.
-    pub(super) take_over: bool,
+    /// The settings by source; nothing of an unreadable file.
+    pub(super) wanted: Wanted,
+    /// The error on reading the file.
+    pub(super) trouble: Option<CliError>,
     /// True if the user at the terminal may be asked for what is missing.
     pub(super) may_ask: bool,
 }
@@ -40,42 +36,33 @@ pub(super) struct Settings {
 impl Settings {
     /// Reads flags, variables and the settings file in `root`.
     pub(super) fn read(flags: SettingsArgs, root: &Path) -> Result<Settings, CliError> {
-        let variables = from_variables(variable)?;
         let flags = flags.0;
-        let given = flags.clone().or(variables);
-        let file = from_file(&root.join(SETTINGS_FILE)).map(|file| for_metric(file, given.metric.as_ref()));
-        Ok(Settings { given, flags, file, take_over: false, may_ask: false })
+        let given = flags.clone().or(from_variables(variable)?);
+        let (file, trouble) = match from_file(&root.join(SETTINGS_FILE)) {
+            Ok(file) => (for_metric(file, given.metric.as_ref()), None),
+            Err(trouble) => (Asked::default(), Some(trouble)),
+        };
+        Ok(Settings { wanted: Wanted { given, flags, file, take_over: false }, trouble, may_ask: false })
     }
 
     /// The session that the settings file names, where it is one of `sessions`.
     pub(super) fn tag_in_file(&self, sessions: &[Tag]) -> Option<Tag> {
-        self.file.as_ref().ok()?.tag.clone().filter(|tag| sessions.contains(tag))
+        self.wanted.file.tag.clone().filter(|tag| sessions.contains(tag))
     }
 
     /// The settings of `ar run` that its agent depends on.
     pub(super) fn loop_wish(&self) -> LoopWish {
-        let file = self.file.as_ref().cloned().unwrap_or_default();
-        LoopWish { may_take: true, ..wish_of(&self.given.clone().or(file)) }
+        LoopWish { may_take: true, ..wish_of(&self.wanted.all()) }
     }
 
     /// The same for `ar resume`: stored settings count as no new request, and no other agent is chosen.
     pub(super) fn resume_wish(&self) -> LoopWish {
-        wish_of(&self.given)
-    }
-
-    /// The given settings by source, and the error if the settings file is unreadable.
-    pub(super) fn wanted(self) -> (Wanted, Option<CliError>) {
-        let (file, trouble) = match self.file {
-            Ok(file) => (file, None),
-            Err(trouble) => (Asked::default(), Some(trouble)),
-        };
-        (Wanted { given: self.given, flags: self.flags, file, take_over: self.take_over }, trouble)
+        wish_of(&self.wanted.given)
     }
 
     /// Works out what the invocation is going to do.
     pub(super) fn plan(self, repo: Repo, drive: Drive, clock: Clock) -> Result<Plan, CliError> {
-        let may_ask = self.may_ask;
-        let (mut wanted, trouble) = self.wanted();
+        let Settings { mut wanted, trouble, may_ask } = self;
         let root = repo.worktree().to_owned();
         let mut plan = Plan::new(repo, &wanted, drive, clock);
         if let Err(SessionError::DirectionUnclear(metric)) = &plan
@@ -116,8 +103,8 @@ fn variable(name: &str) -> Option<OsString> {
 
 /// Puts flags, the environment's variables and the settings file of the working tree at `root` together.
 pub(super) fn resolve(flags: SettingsArgs, root: &Path) -> Result<Asked, CliError> {
-    let Settings { given, file, .. } = Settings::read(flags, root)?;
-    Ok(given.or(file?))
+    let settings = Settings::read(flags, root)?;
+    settings.trouble.map_or_else(|| Ok(settings.wanted.all()), Err)
 }
 
 /// The clock; `AR_CLOCK` holds it at one moment, for reproducible output, or at that in the file of an absolute path.

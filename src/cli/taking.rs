@@ -9,7 +9,7 @@ use autoresearch::git::Repo;
 use autoresearch::report::{exported_grid, fit, imported_grid, record_json};
 use autoresearch::rules::{Counts, listed};
 use autoresearch::session::{
-    Drive, FinalizeTerms as Wanted, Import, Interrupt, Interrupts, Plan, Session, SessionError, SessionView,
+    Drive, FinalizeTerms as Wanted, Import, Interrupt, Interrupts, Plan, Session, SessionView,
 };
 use autoresearch::{fs, session};
 
@@ -237,7 +237,7 @@ pub(super) fn export(args: ExportArgs) -> Result<ExitCode, CliError> {
     match args.output {
         Some(file) => {
             // The folder of a bare name is the current one.
-            fs::write_atomic(&dir.join(&file), text.as_bytes()).map_err(SessionError::from)?;
+            fs::write_atomic(&dir.join(&file), text.as_bytes())?;
             output::note(&format!("session {} is in {}", view.tag, file.display()));
         }
         None => output::bytes(text.as_bytes()),
