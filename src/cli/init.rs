@@ -389,13 +389,6 @@ fn prices_text(prices: Option<&Prices>) -> String {
     text
 }
 
-/// One file with instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum InstructionFile {
-    Skill(Skill),
-    Mcp,
-}
-
 /// One file, and what is to become of it.
 struct PlannedFile {
     name: &'static str,
@@ -409,9 +402,9 @@ struct PlannedFile {
 /// Writes the instructions that were asked for; `None` where there are none. `flags` are those for settings. Examines all files
 /// first, so that an error leaves each as it is.
 fn write_instructions(args: &InitArgs, flags: &[String], repo: &Repo) -> Result<Option<ExitCode>, CliError> {
-    let skills = args.skills.iter().copied().map(InstructionFile::Skill);
-    let mut files: Vec<InstructionFile> = Vec::new();
-    for file in skills.chain(args.mcp.then_some(InstructionFile::Mcp)) {
+    // The file without a skill is that for clients of the server.
+    let mut files: Vec<Option<Skill>> = Vec::new();
+    for file in args.skills.iter().copied().map(Some).chain(args.mcp.then_some(None)) {
         if !files.contains(&file) {
             files.push(file);
         }
@@ -424,7 +417,7 @@ fn write_instructions(args: &InitArgs, flags: &[String], repo: &Repo) -> Result<
         return Err(CliError::usage(error, "set them by a call of `ar init` without --skill and --mcp"));
     }
     let root = repo.worktree().canonicalize().unwrap_or_else(|_| repo.worktree().to_owned());
-    let planned = files.iter().map(|file| file.plan(&root)).collect::<Result<Vec<_>, _>>()?;
+    let planned = files.into_iter().map(|skill| PlannedFile::of(skill, &root)).collect::<Result<Vec<_>, _>>()?;
     let mut changed = Vec::new();
     for planned in &planned {
         if planned.apply()? {
@@ -444,29 +437,22 @@ fn write_instructions(args: &InitArgs, flags: &[String], repo: &Repo) -> Result<
     Ok(Some(ExitCode::SUCCESS))
 }
 
-impl InstructionFile {
-    fn plan(self, root: &Path) -> Result<PlannedFile, CliError> {
-        let name = match self {
-            InstructionFile::Skill(skill) => skill.path(),
-            InstructionFile::Mcp => MCP_FILE,
-        };
+impl PlannedFile {
+    fn of(skill: Option<Skill>, root: &Path) -> Result<PlannedFile, CliError> {
+        let name = skill.map_or(MCP_FILE, Skill::path);
         let path = path_within(root, name)?;
         let found = match read_regular(&path) {
             Ok(found) => Some(found),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(failed("read", name, &path, &error)),
         };
-        let content = match self {
-            InstructionFile::Skill(skill) => skill.install(found.as_deref()),
-            InstructionFile::Mcp => {
-                mcp_entry(found.as_deref(), if archiver::is_shadowed() { "autoresearch" } else { "ar" })
-            }
+        let content = match skill {
+            Some(skill) => skill.install(found.as_deref())?,
+            None => mcp_entry(found.as_deref(), if archiver::is_shadowed() { "autoresearch" } else { "ar" })?,
         };
-        Ok(PlannedFile { name, path, exists: found.is_some(), content: content? })
+        Ok(PlannedFile { name, path, exists: found.is_some(), content })
     }
-}
 
-impl PlannedFile {
     /// Carries it out and prints it. Returns whether a byte changed.
     fn apply(&self) -> Result<bool, CliError> {
         let PlannedFile { name, path, exists, content } = self;

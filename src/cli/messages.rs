@@ -7,15 +7,16 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::{env, io};
 
+use serde::Serialize;
 use serde_json::json;
 
 use autoresearch::domain::{
-    ExperimentId, ExperimentName, FORMAT_VERSION, Idea, IdeaState, Message, NewIdea, Note, Record, Said, Tag, USER,
-    agent_name, one_line, with_causes,
+    ExperimentId, ExperimentName, FORMAT_VERSION, Idea, IdeaState, NewIdea, Note, Record, Said, Tag, USER, agent_name,
+    one_line, with_causes,
 };
 use autoresearch::exec::{Job, Reply, ask_shim};
 use autoresearch::git::Repo;
-use autoresearch::report::{Format, ideas_grid, words_grid};
+use autoresearch::report::{Format, Grid, ideas_grid, words_grid};
 use autoresearch::session::{SessionView, drop_message, is_behind_wall, open_backlog, tell, waiting_messages};
 use autoresearch::state::Added;
 
@@ -41,7 +42,10 @@ pub(super) fn run_tell(args: TellArgs) -> Result<ExitCode, CliError> {
             let word = drop_message(&repo, &tag, id, clock)?;
             output::line(&format!("dropped word {id}: {}", word.text));
         }
-        (_, None) => list_messages(&waiting_messages(&repo, &tag)?, args.format),
+        (_, None) => {
+            let words = waiting_messages(&repo, &tag)?;
+            list("words", &words, &words_grid(&words), args.format);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -53,33 +57,26 @@ fn read_input() -> Result<String, CliError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn list_messages(words: &[Message], format: Format) {
+/// Prints the entries of a list; `name` is that of the list in JSON.
+fn list(name: &str, entries: &impl Serialize, grid: &Grid, format: Format) {
     match format {
-        Format::Json => output::json(&json!({"version": FORMAT_VERSION, "words": words})),
-        format => output::text(&words_grid(words).render(format, output::width())),
+        Format::Json => output::json(&json!({"version": FORMAT_VERSION, name: entries})),
+        format => output::text(&grid.render(format, output::width())),
     }
 }
 
 /// Adds an idea to the backlog of the repository, lists what is in it, or drops an idea.
 pub(super) fn idea(command: IdeaCommand) -> Result<ExitCode, CliError> {
     match command {
-        IdeaCommand::Add { text, direction, kind, score } => {
-            let idea = NewIdea { text, kind, direction, score };
-            if !said_through_wall(&Said::Idea(idea.clone()))? {
-                output::line(&add_idea(&current_dir()?, &idea, &who())?);
-            }
-        }
+        IdeaCommand::Add { text, direction, kind, score } => say(Said::Idea(NewIdea { text, kind, direction, score })),
         IdeaCommand::List { format } => {
             let backlog = open_backlog(&current_dir()?)?;
-            list_ideas(&backlog.read()?.ideas, format);
+            let ideas = backlog.read()?.ideas;
+            list("ideas", &ideas, &ideas_grid(&ideas), format);
+            Ok(ExitCode::SUCCESS)
         }
-        IdeaCommand::Drop { idea } => {
-            if !said_through_wall(&Said::Drop { idea })? {
-                output::line(&drop_idea(&current_dir()?, idea, &who())?);
-            }
-        }
+        IdeaCommand::Drop { idea } => say(Said::Drop { idea }),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Adds an idea to the backlog of the repository that `dir` is in, in the name of `who`. Returns a line that says so.
@@ -102,19 +99,6 @@ fn drop_idea(dir: &Path, idea: u32, who: &str) -> Result<String, CliError> {
     Ok(format!("{dropped} {} {idea}: {}", found.idea.kind, found.idea.text))
 }
 
-fn list_ideas(ideas: &[Idea], format: Format) {
-    let grid = ideas_grid(ideas);
-    match format {
-        Format::Json => output::json(&json!({"version": FORMAT_VERSION, "ideas": ideas})),
-        format => output::text(&grid.render(format, output::width())),
-    }
-}
-
-/// The agent whose call this is a part of, else the user.
-fn who() -> String {
-    author(env::var("AR_TAG").ok().as_deref(), env::var("AR_EXPERIMENT").ok().as_deref())
-}
-
 /// The agent that is called for an experiment of a session, else the user.
 fn author(tag: Option<&str>, experiment: Option<&str>) -> String {
     let agent = tag.zip(experiment).map(|(tag, experiment)| agent_name(&one_line(tag), &one_line(experiment)));
@@ -131,12 +115,7 @@ pub(super) fn text(text: &str) -> Result<String, String> {
 /// Adds a note to an experiment.
 pub(super) fn note(args: NoteArgs) -> Result<ExitCode, CliError> {
     let NoteArgs { experiment, text, tag } = args;
-    let tag_text = tag.as_ref().map(ToString::to_string);
-    let said = Said::Note { experiment: experiment.to_string(), text: text.clone(), tag: tag_text };
-    if !said_through_wall(&said)? {
-        output::line(&add_note(&current_dir()?, &experiment, &text, tag)?);
-    }
-    Ok(ExitCode::SUCCESS)
+    say(Said::Note { experiment: experiment.to_string(), text, tag: tag.map(|tag| tag.to_string()) })
 }
 
 /// Adds a note to an experiment of the repository that `dir` is in. Returns a line that says so.
@@ -161,23 +140,27 @@ pub(super) fn on<'a>(
     })
 }
 
-/// Says it to the shim of the job that this process is part of, and prints the reply, if a wall keeps this process from
-/// writing it down itself. Returns whether there is one.
-fn said_through_wall(said: &Said) -> Result<bool, CliError> {
+/// Writes down what is said and prints a line that says so; through the shim of the job that this process is part of, if a wall
+/// keeps the process from doing it itself.
+fn say(said: Said) -> Result<ExitCode, CliError> {
     let repo = env::current_dir().ok().and_then(|dir| Repo::discover(&dir).ok());
-    if !repo.is_some_and(|repo| is_behind_wall(&repo)) {
-        return Ok(false);
-    }
-    let hint = || Some("`ar idea` and `ar note` work in a call of the agent, in its working tree".to_owned());
-    let request = serde_json::to_string(said).map_err(|error| CliError::new(error.to_string(), None))?;
-    match ask_shim(&request) {
-        Ok(Reply::Done(line)) => {
-            output::line(&line);
-            Ok(true)
+    let line = if repo.is_some_and(|repo| is_behind_wall(&repo)) {
+        let hint = || Some("`ar idea` and `ar note` work in a call of the agent, in its working tree".to_owned());
+        let request = serde_json::to_string(&said).map_err(|error| CliError::new(error.to_string(), None))?;
+        match ask_shim(&request) {
+            Ok(Reply::Done(line)) => line,
+            Ok(Reply::Refused(reason)) => return Err(CliError::new(reason, hint())),
+            Err(error) => {
+                return Err(CliError::new(format!("cannot reach the loop from behind the wall: {error}"), hint()));
+            }
         }
-        Ok(Reply::Refused(reason)) => Err(CliError::new(reason, hint())),
-        Err(error) => Err(CliError::new(format!("cannot reach the loop from behind the wall: {error}"), hint())),
-    }
+    } else {
+        let variable = |name| env::var(name).ok();
+        let (tag, experiment) = (variable("AR_TAG"), variable("AR_EXPERIMENT"));
+        write_down(&current_dir()?, said, tag.as_deref(), experiment.as_deref())?
+    };
+    output::line(&line);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes down what a process of a job says, in the shim of the job.

@@ -104,13 +104,9 @@ impl Server {
                 let ShowArgs { experiment } = read(args)?;
                 shown(dir, &["show", &experiment.to_string()]).await
             }
-            Name::Report => {
+            Name::Report | Name::Status => {
                 let NoArgs {} = read(args)?;
-                shown(dir, &["report"]).await
-            }
-            Name::Status => {
-                let NoArgs {} = read(args)?;
-                shown(dir, &["status"]).await
+                shown(dir, &[name.into()]).await
             }
             Name::Idea => idea(dir, read(args)?).await,
             Name::Note => {

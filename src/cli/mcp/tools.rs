@@ -8,26 +8,39 @@ use rmcp::schemars;
 use rmcp::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use strum::{EnumString, IntoStaticStr, VariantArray};
+use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
 use autoresearch::domain::{ExperimentId, Record};
 
 /// The longest that one `wait` takes, in seconds: below the limits of the clients.
 pub(super) const LONGEST_WAIT: u64 = 25;
 
-/// A tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, VariantArray, EnumString, IntoStaticStr)]
+/// A tool, each with its description for the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, VariantArray, EnumMessage, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(super) enum Name {
+    /// Prints goal, metric, rules, incumbent, what was tried and messages of the user. Read it before each change.
     Brief,
+    /// Measures the change in the working tree as one experiment. Returns its number at once; then call `wait` until it is
+    /// recorded. Edit no file meanwhile. Without a session it opens one by ar.toml and measures the baseline first.
     Try,
+    /// Waits for the outcome of an experiment, at most 25 s a call: call it again while `phase` is neither `recorded` nor
+    /// `stopped`. After a keep the working tree holds the change; after a discard or a crash it is back at the incumbent; a
+    /// change that was refused without a run stays in it.
     Wait,
+    /// Lists the experiments of the session with outcome, value and reason.
     Log,
+    /// Shows one experiment: record, notes, diff, end of the log.
     Show,
+    /// Reports what the session found: best value, gains, directions, failures.
     Report,
+    /// Shows what is happening now.
     Status,
+    /// Adds an idea for the agents of the session, lists all ideas, or drops one.
     Idea,
+    /// Adds a note to an experiment. It does not change the outcome.
     Note,
+    /// Has the loop or the open experiment of the session stop.
     Stop,
 }
 
@@ -217,35 +230,12 @@ impl Name {
         !matches!(self, Name::Try | Name::Wait | Name::Stop)
     }
 
-    /// Its description for the client.
+    /// As the client sees it.
     pub(super) fn tool(self) -> Tool {
         let name: &'static str = self.into();
-        let tool = Tool::new_with_raw(name, Some(self.description().into()), self.input());
+        let description = self.get_documentation().map(|lines| lines.trim_end().replace('\n', " ").into());
+        let tool = Tool::new_with_raw(name, description, self.input());
         tool.with_raw_output_schema(self.output()).annotate(self.annotations())
-    }
-
-    fn description(self) -> &'static str {
-        match self {
-            Name::Brief => {
-                "Prints goal, metric, rules, incumbent, what was tried and messages of the user. Read it before each change."
-            }
-            Name::Try => {
-                "Measures the change in the working tree as one experiment. Returns its number at once; then call `wait` until it is \
-                 recorded. Edit no file meanwhile. Without a session it opens one by ar.toml and measures the baseline first."
-            }
-            Name::Wait => {
-                "Waits for the outcome of an experiment, at most 25 s a call: call it again while `phase` is neither `recorded` nor \
-                 `stopped`. After a keep the working tree holds the change; after a discard or a crash it is back at the incumbent; a \
-                 change that was refused without a run stays in it."
-            }
-            Name::Log => "Lists the experiments of the session with outcome, value and reason.",
-            Name::Show => "Shows one experiment: record, notes, diff, end of the log.",
-            Name::Report => "Reports what the session found: best value, gains, directions, failures.",
-            Name::Status => "Shows what is happening now.",
-            Name::Idea => "Adds an idea for the agents of the session, lists all ideas, or drops one.",
-            Name::Note => "Adds a note to an experiment. It does not change the outcome.",
-            Name::Stop => "Has the loop or the open experiment of the session stop.",
-        }
     }
 
     fn annotations(self) -> ToolAnnotations {
