@@ -242,8 +242,8 @@ fn switch(text: &str) -> Result<bool, String> {
 
 /// Reads the file that holds the metric, and where in it: `out.json:/final/loss`, `metrics.csv:val_loss`.
 fn metric_file(text: &str) -> Result<MetricSource, String> {
-    let is_table = |path: &&str| path.ends_with(".csv") || path.ends_with(".tsv");
-    let by_column = || text.split_once(':').filter(|(path, _)| is_table(path));
+    let is_whole = |path: &str| [".csv", ".tsv", ".json", ".jsonl"].iter().any(|end| path.ends_with(end));
+    let by_column = || text.split_once(':').filter(|(path, _)| is_whole(path));
     let by_pointer = || text.find(":/").map(|at| (&text[..at], &text[at + 1..]));
     let (path, pointer) = by_column().or_else(by_pointer).unwrap_or((text, ""));
     if path.is_empty() {
@@ -392,6 +392,7 @@ mod tests {
         let column = |text| metric_file(text).map(|source| source.to_string().replace(':', " "));
         assert_eq!(column("out/*/m.csv:val/loss"), Ok("out/*/m.csv val/loss".into()));
         assert_eq!(column("m.tsv:a:b"), Ok("m.tsv a b".into()));
+        assert_eq!(column("m.json:loss"), Ok("m.json loss".into()));
         assert!(read(":/a").is_err());
     }
 }

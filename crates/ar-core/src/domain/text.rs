@@ -152,6 +152,9 @@ pub fn ended_text(exit: Option<i32>, signal: Option<i32>, timed_out: bool, secon
 /// The name of a signal that often ends a run. A shell reports signals as statuses above 128.
 fn signal_name(signal: i32) -> Option<&'static str> {
     Some(match signal {
+        1 => "hangup",
+        2 => "interrupted",
+        3 => "quit",
         4 => "illegal instruction",
         5 => "trap",
         6 => "aborted",
@@ -160,6 +163,7 @@ fn signal_name(signal: i32) -> Option<&'static str> {
         9 => "killed",
         11 => "segmentation fault",
         13 => "broken pipe",
+        14 => "alarm",
         15 => "terminated",
         24 => "CPU time limit exceeded",
         25 => "file size limit exceeded",
@@ -304,6 +308,7 @@ mod tests {
         let ended = |exit, signal| ended_text(exit, signal, false, 0.25);
         assert_eq!(ended(None, Some(11)), "signal 11 (segmentation fault) after 0.2 s");
         assert_eq!(ended(Some(134), None), "exit 134 (aborted) after 0.2 s");
+        assert_eq!(ended(Some(130), None), "exit 130 (interrupted) after 0.2 s");
         assert_eq!([ended(Some(1), None), ended(Some(255), None)], ["exit 1 after 0.2 s", "exit 255 after 0.2 s"]);
     }
 
