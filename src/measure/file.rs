@@ -84,16 +84,7 @@ pub fn place_of(path: &Path, text: &[u8], name: &str) -> Option<String> {
     let line = text.trim_ascii().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
     let read = |json: &[u8]| serde_json::from_slice(&quote_constants(json)).ok();
     let json: Json = read(text).or_else(|| read(line))?;
-    pointer_to(&json, name, DEEPEST).or_else(|| spelling_of(&json, name, "", DEEPEST))
-}
-
-/// The pointer to a number whose own name, or that of all objects around it, is another spelling of this one.
-fn spelling_of(json: &Json, name: &str, at: &str, depth: usize) -> Option<String> {
-    json.as_object().filter(|_| depth > 0)?.iter().find_map(|(key, value)| {
-        let at = at.to_owned() + &escaped(key);
-        let is_meant = value.is_number() && (is_spelling(key, name) || is_spelling(&at, name));
-        if is_meant { Some(at) } else { spelling_of(value, name, &at, depth - 1) }
-    })
+    pointer_to(&json, name)
 }
 
 fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<MetricMention, MetricFileError> {
@@ -109,7 +100,7 @@ fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<MetricMention, 
         holder = VALUE_FIELDS.contains(&key.as_str()).then_some(value);
         value = member(value, &key).ok_or_else(|| {
             let last = pointer.rsplit('/').next().unwrap_or_default();
-            let elsewhere = serde_json::from_slice(json).ok().and_then(|all| pointer_to(&all, last, DEEPEST));
+            let elsewhere = serde_json::from_slice(json).ok().and_then(|all| pointer_to(&all, last));
             let elsewhere = elsewhere.map(|at| format!(", but a number is at `{at}`")).unwrap_or_default();
             MetricFileError::NoPlace(format!("has nothing at `{pointer}`: `{key}` is missing{elsewhere}"))
         })?;
@@ -165,13 +156,19 @@ fn number(place: &str, text: &str, unit: Option<String>) -> Result<MetricMention
     value.ok_or_else(|| MetricFileError::NotANumber(format!("has no number at `{place}`: {}", found())))
 }
 
-/// The pointer to a number of this name, at most so many objects deep.
-fn pointer_to(json: &Json, name: &str, depth: usize) -> Option<String> {
-    let object = json.as_object().filter(|_| depth > 0)?;
-    if object.get(name).is_some_and(Json::is_number) {
-        return Some(escaped(name));
-    }
-    object.iter().find_map(|(key, value)| Some(escaped(key) + &pointer_to(value, name, depth - 1)?))
+/// The pointer to a number of this name, else to one in another spelling of it.
+fn pointer_to(json: &Json, name: &str) -> Option<String> {
+    let exact = |key: &str, _: &str| key == name;
+    let similar = |key: &str, at: &str| is_spelling(key, name) || is_spelling(at, name);
+    pointer_where(json, "", DEEPEST, &exact).or_else(|| pointer_where(json, "", DEEPEST, &similar))
+}
+
+/// The pointer to a number whose key and pointer pass a test, at most so many objects deep.
+fn pointer_where(json: &Json, at: &str, depth: usize, is_meant: &dyn Fn(&str, &str) -> bool) -> Option<String> {
+    json.as_object().filter(|_| depth > 0)?.iter().find_map(|(key, value)| {
+        let at = at.to_owned() + &escaped(key);
+        if value.is_number() && is_meant(key, &at) { Some(at) } else { pointer_where(value, &at, depth - 1, is_meant) }
+    })
 }
 
 /// A key as a part of a pointer.
@@ -317,6 +314,8 @@ mod tests {
         assert_eq!(place("m.json", "{\"val\": {\"loss\": 1}}").as_deref(), Some("/val/loss"));
         let loss = |text: &str| place_of(Path::new("m.json"), text.as_bytes(), "loss");
         assert_eq!(loss("{\"train_loss\": 2, \"eval_loss\": 1}").as_deref(), Some("/eval_loss"));
+        let wrong = metric_file(Path::new("m.json"), b"{\"Val_Loss\": 1}", "/val_loss", "val_loss").unwrap_err();
+        assert!(wrong.to_string().contains("`/Val_Loss`"), "{wrong}");
         assert_eq!(place("m.csv", "epoch,loss\n1,0.5\n"), None);
         assert_eq!(place("m.json", "[1, 2]"), None);
     }
