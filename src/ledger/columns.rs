@@ -24,6 +24,9 @@ pub(super) static CHECKS: WordList = WordList::new(|| word_list(include_str!("li
 /// Names of columns that say whether a run failed.
 const FAILURES: &[&str] = &["failed", "crashed", "is_failed", "has_failed", "has_error", "errored"];
 
+/// Names of columns that say whether a change was not kept.
+const UNDONE: &[&str] = &["reverted", "is_reverted", "rejected", "discarded", "rolled_back"];
+
 /// Names of columns that state a direction.
 pub(super) const DIRECTION: &[&str] = &[
     "metric_direction",
@@ -47,7 +50,7 @@ pub(super) const DIRECTION_FLAGS: [(&str, Direction); 4] = [
 ];
 
 /// Names of columns with the name of the metric that another column holds, and of that one.
-pub(super) const NAME: &[&str] = &["metric_name", "metric", "name", "key"];
+pub(super) const NAME: &[&str] = &["metric_name", "primary_metric", "metric", "name", "key"];
 
 pub(super) const VALUE: &[&str] = &["metric_value", "value", "metric"];
 
@@ -160,8 +163,9 @@ const UNTOLD_DERIVED: u8 = 11;
 const TOLD_DERIVED: u8 = 8;
 
 /// How unlikely a column with this name is the metric: a number of validation comes before others, one of training after
-/// them, and a time or a cost of the run last; then bits per byte before other losses, and losses before other qualities.
-fn rank(name: &str) -> (u8, bool, bool) {
+/// them, and a time or a cost of the run last; then bits per byte before other losses, losses before other qualities, and means
+/// before bounds.
+fn rank(name: &str) -> (u8, bool, bool, bool) {
     let plain = plain_name(name);
     let has = |words: &[&str]| plain.split('_').any(|word| words.contains(&word));
     let told = Direction::of_name(name);
@@ -179,7 +183,8 @@ fn rank(name: &str) -> (u8, bool, bool) {
         Some(NameKind::Size) => 7,
         None => UNTOLD,
     };
-    (class, !plain.contains("bpb"), told.is_none_or(|(direction, _)| direction == Direction::Higher))
+    let is_bound = has(&["min", "max"]);
+    (class, !plain.contains("bpb"), told.is_none_or(|(direction, _)| direction == Direction::Higher), is_bound)
 }
 
 /// Returns whether a name means a number that is the metric only beside no better one: a time, a number of parameters, or one
@@ -275,6 +280,8 @@ pub(super) fn verdict(name: &str) -> VerdictColumn {
         VerdictColumn::Check
     } else if is(FAILURES) {
         VerdictColumn::Failure
+    } else if is(UNDONE) {
+        VerdictColumn::Undone
     } else {
         VerdictColumn::Word
     }

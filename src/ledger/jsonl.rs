@@ -17,7 +17,8 @@ use crate::domain::{Direction, count_of};
 use crate::measure::quote_constants;
 
 /// Fields whose own fields are read as those of the row.
-const NESTED: &[&str] = &["decision", "metric", "metrics", "result", "results", "scores", "summary"];
+const NESTED: &[&str] =
+    &["decision", "metric", "metrics", "outcome", "result", "results", "scores", "status", "summary"];
 
 /// How deep such objects may be in each other.
 const DEEPEST: usize = 3;
@@ -78,7 +79,21 @@ pub(super) fn read(text: &str, form: LedgerForm, said: &ReadOptions<'_>) -> Ledg
 }
 
 /// Fields of an object that is a whole ledger, with its rows.
-const ROWS: &[&str] = &["experiments", "history", "iterations", "records", "results", "rows", "runs", "trials"];
+const ROWS: &[&str] = &[
+    "attempts",
+    "candidates",
+    "data",
+    "entries",
+    "experiments",
+    "history",
+    "iterations",
+    "log",
+    "records",
+    "results",
+    "rows",
+    "runs",
+    "trials",
+];
 
 /// The array with the rows of a ledger that is one object, and the line in which it begins.
 fn inner_array(text: &str) -> Option<(&str, u32)> {

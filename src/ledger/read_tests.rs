@@ -674,6 +674,8 @@ fn a_number_that_others_tell_is_no_metric_beside_them() {
         ("run,loss_std,loss_mean\na,0.01,1.0\nb,0.02,0.9\n", "loss_mean"),
         ("run,improvement_pct,latency_ms\na,0,100\nb,10,90\n", "latency_ms"),
         ("run,kl,reward_mean\na,0.1,1.5\nb,0.2,2.0\n", "reward_mean"),
+        ("run,min_ms,mean_ms\na,1,5\nb,2,4\n", "mean_ms"),
+        ("run,primary_metric,loss,f1\na,f1,1.0,0.5\nb,f1,1.2,0.6\n", "f1"),
         ("run,best_fitness,mean_fitness\na,1.5,1.0\nb,2.0,1.2\n", "best_fitness"),
     ] {
         assert_eq!(best(text).0.as_deref(), Some(metric), "{text}");
@@ -692,6 +694,12 @@ fn verdicts_have_many_names_and_words() {
         ("run,loss,status\na,1.0,committed\nb,0.8,reverted\nc,0.9,committed\n", 0.9),
         ("run,loss,status\na,1.0,new_best\nb,0.8,bad\nc,0.9,new_best\n", 0.9),
         ("run,loss,failed\na,1.0,false\nb,0.1,true\nc,0.9,false\n", 0.9),
+        ("run,loss,reverted\na,1.0,0\nb,0.8,1\nc,0.9,0\n", 0.9),
+        ("run,loss,decision\na,1.0,true\nb,0.8,false\nc,0.9,true\n", 0.9),
+        ("run,loss,kept\na,1.0,1.0\nb,0.8,0.0\nc,0.9,1.0\n", 0.9),
+        ("run,loss,status\na,1.0,🟢\nb,0.8,🔴\nc,0.9,🟢\n", 0.9),
+        ("run,loss,tests\na,1.0,pass\nb,0.8,fail\nc,0.9,pass\n", 0.9),
+        ("{\"loss\":0.8,\"status\":{\"state\":\"discard\"}}\n{\"loss\":0.9,\"status\":{\"state\":\"keep\"}}\n", 0.9),
         ("run,loss,validity\na,1.0,valid\nb,0.1,invalid\nc,0.9,valid\n", 0.9),
         (
             "{\"loss\":0.8,\"decision\":{\"verdict\":\"discard\"}}\n{\"loss\":0.9,\"decision\":{\"verdict\":\"keep\"}}\n",

@@ -393,11 +393,13 @@ pub(super) enum VerdictColumn {
     Check,
     /// Yes for a run that failed: `crashed`.
     Failure,
+    /// Yes for a change that was not kept: `reverted`.
+    Undone,
 }
 
-const YES: &[&str] = &["1", "true", "yes", "y", "✅", "✓", "✔", "☑"];
+const YES: &[&str] = &["1", "1.0", "true", "t", "yes", "y", "[x]", "✅", "✓", "✔", "☑", "🟢", "👍"];
 
-const NO: &[&str] = &["0", "false", "no", "n", "❌", "✗", "✘", "✖"];
+const NO: &[&str] = &["0", "0.0", "false", "f", "no", "n", "[ ]", "❌", "✗", "✘", "✖", "🔴", "👎"];
 
 /// What a cell that only says yes or no says; a mark may be followed by the selector of its colour.
 pub(super) fn yes_or_no(cell: &str) -> Option<bool> {
@@ -423,6 +425,9 @@ pub(super) fn classify(cell: &str, verdict: VerdictColumn) -> RowStatus {
     let is_mark = !cell.contains(char::is_alphanumeric);
     match yes_or_no(cell) {
         Some(true) if verdict == VerdictColumn::Check => return RowStatus::Finished,
+        Some(is_undone) if verdict == VerdictColumn::Undone => {
+            return if is_undone { RowStatus::Discard } else { RowStatus::Keep };
+        }
         Some(failed) if verdict == VerdictColumn::Failure => {
             return if failed { RowStatus::Crash } else { RowStatus::Finished };
         }

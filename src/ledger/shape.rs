@@ -133,8 +133,18 @@ impl Shape {
         let is_timed = |cell: &str| cell.contains(char::is_alphabetic) && is_number(cell);
         let timed = || named(&header, &["time", "duration"]).into_iter().find(|&it| sample.mostly(&is_timed, it));
         let likely = columns.likely_metric(&header, may_be).or_else(|| Some((timed()?, true)));
+        // Another column, which all rows name.
+        let pointed = {
+            let mut names = named(&header, NAME).into_iter().map(|it| sample.cells(it).collect::<Vec<_>>());
+            names.find_map(|names| {
+                let name = names.first().filter(|first| names.iter().all(|name| name == *first))?;
+                (0..self.width).find(|&column| header[column] == **name && may_be(column))
+            })
+        };
+        let likely = pointed.map(|column| (column, true)).or(likely);
         let is_second = |(column, _)| column == 1;
         let plain = !is_json
+            && pointed.is_none_or(|column| column == 1)
             && columns.commit == Some(0)
             && self.width > 1
             && columns.may_be_said_metric(1, &header[1])
@@ -171,7 +181,7 @@ impl Shape {
             assumed.push(metric_assumed(likely.map(|(column, is_named)| (header[column].as_str(), is_named)), what));
         }
         Shape {
-            verdict: columns.status.map_or(VerdictColumn::Word, |column| verdict(&header[column])),
+            verdict: columns.status.map_or(VerdictColumn::Word, |column| sample.verdict_of(column, &header)),
             memory_unit: sample.memory_unit(columns.memory, &header, assumed),
             direction: sample.stated_direction(&header),
             header,
@@ -321,10 +331,29 @@ impl SampleRows<'_> {
         let first = |says: &dyn Fn(&usize) -> bool| (0..header.len()).find(says);
         let found = named.iter().copied().find(says).or_else(|| first(&says_only));
         let found = found.or_else(|| perhaps.into_iter().find(says));
-        let is_flag = |column: &usize| verdict(&header[*column]) == VerdictColumn::Failure;
-        let says_yes_or_no = |column: &usize| self.cells(*column).all(|cell| yes_or_no(cell).is_some());
-        let flag = || first(&|column| is_flag(column) && !self.is_numeric(*column) && says_yes_or_no(column));
-        found.or(named.first().copied()).or_else(flag).or_else(|| first(&says_failed))
+        // `failed` may count tests.
+        let may_be_flag = |column: &usize| match verdict(&header[*column]) {
+            VerdictColumn::Failure | VerdictColumn::Undone => {
+                !self.is_numeric(*column) || Direction::of_name(&header[*column]).is_none()
+            }
+            _ => false,
+        };
+        let flag = || first(&|column| may_be_flag(column) && self.says_yes_or_no(*column));
+        found.or_else(flag).or(named.first().copied()).or_else(|| first(&says_failed))
+    }
+
+    /// Returns whether all cells of a column say yes or no.
+    fn says_yes_or_no(&self, column: usize) -> bool {
+        let mut answers = self.cells(column).map(yes_or_no).peekable();
+        answers.peek().is_some() && answers.all(|answer| answer.is_some())
+    }
+
+    /// The kind of a verdict's column: one that only says yes and no in words, such as `decision`, says whether a row was kept.
+    fn verdict_of(&self, column: usize, header: &[String]) -> VerdictColumn {
+        match verdict(&header[column]) {
+            VerdictColumn::Word if self.says_yes_or_no(column) && !self.is_numeric(column) => VerdictColumn::Flag,
+            kind => kind,
+        }
     }
 
     /// Returns whether the numbers of a column can be a metric's: it does not count, check, or vary with a setting that is tried.
