@@ -31,8 +31,8 @@ const NOTEBOOKS: usize = 16;
 const MOST_FILES: usize = 64;
 
 /// Extensions of the files whose code may print a metric.
-const SCRIPTS: [&str; 15] =
-    ["py", "sh", "bash", "js", "mjs", "ts", "rs", "go", "c", "cc", "cpp", "cu", "java", "jl", "R"];
+const SCRIPTS: [&str; 17] =
+    ["py", "sh", "bash", "js", "mjs", "ts", "rs", "go", "c", "cc", "cpp", "cu", "java", "jl", "R", "rb", "pl"];
 
 /// The conventions found in a repository.
 #[derive(Debug, Clone, Default)]

@@ -200,20 +200,25 @@ pub fn printed_metric(scripts: &str, notes: &str) -> Suggested {
     let mut names = found(&format!(r"\bMETRIC\s+{NAME}\s*="), &lines.join("\n"));
     let marked = names.first().cloned();
     if names.is_empty() {
-        let prints = ["print", "echo", "log", "write", "report", "cat(", "cout", "set_postfix"];
+        let prints = ["print", "echo", "log", "write", "report", "cat(", "cout", "puts ", "set_postfix"];
         let is_output = |line: &&&str| prints.iter().any(|word| line.to_lowercase().contains(word));
         let output: String = lines.iter().filter(is_output).map(|line| format!("{line}\n")).collect();
         // Escapes in a text, whose letter belongs to no name.
         let output = output.replace(r"\n", " ").replace(r"\t", " ").replace("echo ", "echo, ");
-        let number = r#"(?:\{|\$[\w({]|%[-+ 0-9.]*[a-zA-Z]|[-+]?\d|["'](?:\s*(?:[,+.]|<<)|\s+\w))"#;
+        let number = r#"(?:#?\{|\$[\w({]|%[-+ 0-9.]*[a-zA-Z]|[-+]?\d|["'](?:\s*(?:[,+.]|<<)|\s+\w))"#;
         names = found(&format!(r"(?m)(?:^|[^\w{{.$]){PHRASE}\s*[:=]\s*{number}"), &output);
         names.extend(found(&format!(r#"(?:\blog\w*|\badd_scalar)\s*\(\s*["']{NAME}["']\s*,"#), &output));
         let told = |name: &String| Direction::of_name(name).is_some();
         names.extend(found(&format!(r#"\bprint\w*!?\s*\(\s*["']{NAME}["']\s*,"#), &output).into_iter().filter(told));
+        // `val_loss {loss:.4f}`
+        let spaced = format!(r"(?m)(?:^|[^\w{{.$]){NAME}\s+(?:\{{[^{{}}]*:\.[^{{}}]*\}}|%[-+ 0-9.]*[fg])");
+        names.extend(found(&spaced, &output).into_iter().filter(told));
         let named = found(r"\b(?:log\w*\s*\(\s*dict|set_postfix)\s*\(([^()]*)\)", &output);
         names.extend(named.iter().flat_map(|named| found(&format!(r"(?:^|,)\s*{NAME}\s*="), named)));
         let tables = found(r"\b(?:log|dump|print)\w*\s*\((?:[^(){}]*,)?\s*(?:\w+\.dumps\()?\s*\{([^{}]*)\}", scripts);
         names.extend(tables.iter().flat_map(|table| found(&format!(r#"["']{NAME}["']\s*:"#), table)));
+        // A message of an error is no number.
+        names.retain(|name| !["err", "error", "failed", "warning", "warnings"].contains(&&*name.to_lowercase()));
         if likeliest(names.iter().map(String::as_str)).is_some() {
             names.retain(|name| Direction::of_name(name).is_some());
         }
@@ -427,6 +432,8 @@ mod tests {
             ("writer.add_scalar('loss/val', x, step)", "loss/val"),
             ("print('test accuracy:', acc)", "test accuracy"),
             ("print('val_loss', loss)", "val_loss"),
+            ("print(f'  -> val_loss {v:.3f}')", "val_loss"),
+            ("puts \"latency_ms: #{x}\"", "latency_ms"),
             ("wandb.log(dict(lr=lr, val_loss=v))", "val_loss"),
             ("bar.set_postfix(loss=l, val_loss=v)", "val_loss"),
             ("println!(\"throughput: {}\", x);", "throughput"),
@@ -446,9 +453,13 @@ mod tests {
         ] {
             assert_eq!(printed_metric(scripts, "").metric.as_deref(), Some(metric), "{scripts}");
         }
-        for scripts in
-            ["# print(f\"loss: {loss}\")", "print(f\"{loss:.2f}\")", "loss = 3", "print(f'Downloaded {name}')"]
-        {
+        for scripts in [
+            "# print(f\"loss: {loss}\")",
+            "print(f\"{loss:.2f}\")",
+            "loss = 3",
+            "print(f'Downloaded {name}')",
+            "log.Printf(\"error: %v\", err)",
+        ] {
             assert_eq!(printed_metric(scripts, "").metric, None, "{scripts}");
         }
         let notes = "## Metrics\n- **Primary**: `ops` (per second, higher is better)\n- **Secondary**: `rss_mb`";
