@@ -284,7 +284,7 @@ fn without_quoted(line: &str) -> String {
             && let end = start + open.len() + length + close.len()
             && !rest[start + open.len()..end - close.len()].contains(sign)
             && rest[end..].starts_with(char::is_lowercase)
-            && rest[..start].ends_with(char::is_alphabetic)
+            && (sign == '`' || rest[..start].ends_with(char::is_alphabetic))
         {
             rest.replace_range(start..end, " ");
         }

@@ -65,6 +65,10 @@ fn the_wordings_of_agents_and_services_are_known() {
         ("urllib3: [Errno -3] Temporary failure in name resolution", Offline),
         ("OSError: [Errno 101] Network is unreachable", Offline),
         ("API Error: Overloaded", Overloaded),
+        ("The server had an error while processing your request. Sorry about that!", Overloaded),
+        ("API key expired. Please renew the API key.", Login),
+        ("dial tcp: lookup api.anthropic.com: no such host", Offline),
+        ("Error: socket hang up", Offline),
         ("You're out of extra usage · resets 3pm", RateLimit),
         ("Provider returned error: x-ai/grok is temporarily rate-limited upstream.", RateLimit),
         ("{\"message\":\"Service tier capacity exceeded for this model.\"}", Overloaded),
@@ -452,6 +456,7 @@ proptest! {
 fn what_a_sentence_quotes_is_no_outage() {
     for line in [
         "The server returns 'Too many requests' after 10 calls, and the client respects it.",
+        "No change: `Too many requests` is handled by the retry decorator.",
         "The docstring says \"Rate limit exceeded\" should be raised when the bucket is empty.",
     ] {
         assert_eq!(found(line), None, "{line}");
