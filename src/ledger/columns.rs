@@ -50,7 +50,10 @@ pub(super) const DIRECTION_FLAGS: [(&str, Direction); 4] = [
 ];
 
 /// Names of columns with the name of the metric that another column holds, and of that one.
-pub(super) const NAME: &[&str] = &["metric_name", "primary_metric", "metric", "name", "key"];
+pub(super) const NAME: &[&str] = &["metric_name", "metric", "name", "key"];
+
+/// Names of columns that may name the column of the metric.
+pub(super) const POINTER: &[&str] = &["metric_name", "primary_metric", "metric"];
 
 pub(super) const VALUE: &[&str] = &["metric_value", "value", "metric"];
 

@@ -87,7 +87,6 @@ const ROWS: &[&str] = &[
     "experiments",
     "history",
     "iterations",
-    "log",
     "records",
     "results",
     "rows",

@@ -29,7 +29,9 @@ pub fn read(bytes: impl Into<Vec<u8>>, said: &ReadOptions<'_>) -> Ledger {
     }
     let mut assumed = Vec::new();
     let mut shape = Shape::find(&text, form, said.metric, &mut assumed);
-    shape.direction = shape.direction.or_else(|| direction_in_prose(&text, form));
+    // Prose may be about another metric.
+    let is_told = shape.metric.as_deref().and_then(Direction::of_name).is_some();
+    shape.direction = shape.direction.or_else(|| direction_in_prose(&text, form).filter(|_| !is_told));
     let is_empty = shape.width == 0;
     let mut found = ledger(shape, said.direction, assumed, |reader| rows(&text, reader));
     if is_empty {

@@ -718,6 +718,7 @@ fn a_direction_is_stated_beside_the_rows_too() {
         ("# gizmo, higher is better\nrun,gizmo\na,1.5\nb,2.5\n", Direction::Higher),
         ("{\"direction\":\"maximize\",\"runs\":[{\"gizmo\":1.5},{\"gizmo\":2.5}]}", Direction::Higher),
         ("{\"higher_is_better\":true,\"runs\":[{\"gizmo\":1.5},{\"gizmo\":2.5}]}", Direction::Higher),
+        ("# higher accuracy is better, of which higher is better\nrun,val_loss\na,1.5\nb,2.5\n", Direction::Lower),
         ("# higher is better, or lower is better\nrun,gizmo\na,1.5\nb,2.5\n", Direction::Lower),
     ] {
         assert_eq!(ledger(text).direction, direction, "{text}");

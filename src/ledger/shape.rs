@@ -5,7 +5,7 @@ use csv::StringRecord;
 use strum::VariantArray;
 
 use super::columns::{
-    CHECKS, ColumnPositions, DIRECTION, DIRECTION_FLAGS, METRIC, NAME, PERHAPS_STATUS, STATUS, SWEPT, VALUE,
+    CHECKS, ColumnPositions, DIRECTION, DIRECTION_FLAGS, METRIC, NAME, PERHAPS_STATUS, POINTER, STATUS, SWEPT, VALUE,
     is_nothing, is_scaled, is_weak, is_without_unit, memory, memory_unit, metric_assumed, named, number, quantity,
     verdict,
 };
@@ -135,7 +135,7 @@ impl Shape {
         let likely = columns.likely_metric(&header, may_be).or_else(|| Some((timed()?, true)));
         // Another column, which all rows name.
         let pointed = {
-            let mut names = named(&header, NAME).into_iter().map(|it| sample.cells(it).collect::<Vec<_>>());
+            let mut names = named(&header, POINTER).into_iter().map(|it| sample.cells(it).collect::<Vec<_>>());
             names.find_map(|names| {
                 let name = names.first().filter(|first| names.iter().all(|name| name == *first))?;
                 (0..self.width).find(|&column| header[column] == **name && may_be(column))
