@@ -235,3 +235,26 @@ fn a_program_of_the_configuration_that_a_job_changed_is_not_started() {
         ar(&repo, ["doctor", "t"]).ok();
     }
 }
+
+#[test]
+fn a_signing_program_that_a_job_changed_signs_nothing() {
+    for flags in [&[][..], &["--slots", "1"]] {
+        let repo = repo();
+        let (ran, signer) = (repo.outside().join("ran"), repo.executable("signer", SIGNS));
+        for (key, value) in
+            [("commit.gpgSign", "true"), ("user.signingKey", "me"), ("gpg.program", signer.to_str().unwrap())]
+        {
+            repo.git(["config", key, value]);
+        }
+        let changes = format!("printf '#!/bin/sh\necho signed >> {}' > {}", ran.display(), signer.display());
+        let called = session(&repo, &[&changes], flags).exits(4);
+        let hint = format!("hint: look at {}, and put it back", signer.display());
+        assert!(!ran.exists() && called.stderr.contains(&hint), "{flags:?}: {called:#?}");
+
+        repo.executable("signer", SIGNS);
+        let agent = agent(&["true", "true"]);
+        let resumed = ar_in_time(&repo, ["resume", "--max-experiments", "1", "--agent", &agent]).ok();
+        assert!(record(&repo, 1)["failure"].is_null(), "{flags:?}: {resumed:#?}");
+        assert!(repo.git(["cat-file", "commit", "autoresearch/t"]).contains("SIGNED-BY-TEST"), "{flags:?}");
+    }
+}
