@@ -43,7 +43,7 @@ fn announce(news: &FreshNews<'_>) {
     }
 }
 
-/// What an interrupt leaves of a comparison.
+/// The part of a comparison that an interrupt leaves.
 const RUNS_ARE_RECORDED: &str = "interrupted; the runs that ended are recorded, and the same command goes on";
 
 /// Compares two experiments by fresh runs of both.

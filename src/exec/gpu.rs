@@ -166,7 +166,7 @@ pub(in crate::exec) struct GpuWatch {
     seen: Arc<Mutex<SeenOnGpus>>,
 }
 
-/// What the samples of a process tree gave.
+/// The results of the samples of a process tree.
 #[derive(Debug, Default)]
 struct SeenOnGpus {
     /// The largest one, in bytes.

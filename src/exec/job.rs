@@ -122,6 +122,17 @@ impl Started {
     }
 }
 
+/// The effects of a full disk on a command.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct FullDisk {
+    /// The room that was left at its end on a disk that was full or nearly so; absent on others.
+    #[serde(default, rename = "disk", skip_serializing_if = "Option::is_none")]
+    pub room: Option<Space>,
+    /// True if its log lacks output that could not be written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub torn: bool,
+}
+
 /// The result of a command: the contents of `exit.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
@@ -141,12 +152,9 @@ pub struct Exit {
     pub stopped: bool,
     /// True if the kernel killed it for lack of memory.
     pub oom_killed: bool,
-    /// The room that was left at its end on a disk that was full or nearly so; absent on others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disk: Option<Space>,
-    /// True if its log lacks output that could not be written.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub torn: bool,
+    /// The effects of a full disk.
+    #[serde(flatten)]
+    pub disk: FullDisk,
     /// The token of the job's start at its engine; absent on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,

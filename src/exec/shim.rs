@@ -324,11 +324,11 @@ async fn watch_over(
         (exit.finished, exit.seconds) = (Timestamp::now(), start.elapsed().as_secs_f64());
     }
     // By the time that somebody reads how it ended, there may be room again.
-    exit.disk = full_disk(job);
+    exit.disk.room = full_disk(job);
     if exit.survivors == 0 {
         launched.release().await;
     }
-    exit.torn = launched.output.is_torn();
+    exit.disk.torn = launched.output.is_torn();
 
     exit.uses = uses.map(|uses| uses());
     exit.watched = job.watched.as_ref().map(|path| WatchedFile::look(&job.cwd.join(path)));

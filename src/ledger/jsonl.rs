@@ -20,7 +20,7 @@ use crate::measure::quote_constants;
 const NESTED: &[&str] =
     &["decision", "metric", "metrics", "outcome", "result", "results", "scores", "status", "summary"];
 
-/// How deep such objects may be in each other.
+/// The deepest level of such objects in each other.
 const DEEPEST: usize = 3;
 
 /// An object with the line at which it begins.

@@ -129,18 +129,8 @@ impl Shape {
         columns.status = sample.verdict_column(&header);
         let checks: Vec<usize> = named(&header, &CHECKS);
         let may_be = |column: usize| sample.may_be_metric(column, &header, &checks);
-        // A time by the clock has no unit.
-        let is_timed = |cell: &str| cell.contains(char::is_alphabetic) && is_number(cell);
-        let timed = || named(&header, &["time", "duration"]).into_iter().find(|&it| sample.mostly(&is_timed, it));
-        let likely = columns.likely_metric(&header, may_be).or_else(|| Some((timed()?, true)));
-        // Another column, which all rows name.
-        let pointed = {
-            let mut names = named(&header, POINTER).into_iter().map(|it| sample.cells(it).collect::<Vec<_>>());
-            names.find_map(|names| {
-                let name = names.first().filter(|first| names.iter().all(|name| name == *first))?;
-                (0..self.width).find(|&column| header[column] == **name && may_be(column))
-            })
-        };
+        let likely = columns.likely_metric(&header, may_be).or_else(|| Some((sample.timed(&header)?, true)));
+        let pointed = sample.pointed_column(&header).filter(|column| may_be(*column));
         let likely = pointed.map(|column| (column, true)).or(likely);
         let is_second = |(column, _)| column == 1;
         let plain = !is_json
@@ -163,14 +153,7 @@ impl Shape {
         } else if let Some(name) = &metric {
             if columns.metric.is_none() && self.width > 0 {
                 let numeric = (0..self.width).filter(|&column| sample.any(&is_number, column));
-                let names: Vec<&str> = numeric.map(|column| header[column].as_str()).collect();
-                assumed.push(match names.as_slice() {
-                    [] => format!("no {what} is named `{name}`, and none holds numbers, so no row has a value"),
-                    names => format!(
-                        "no {what} is named `{name}`, so no row has a value: `--metric` names one of {}",
-                        names.join(", ")
-                    ),
-                });
+                assumed.push(metric_missing(name, &numeric.map(|column| &*header[column]).collect::<Vec<_>>(), what));
             }
         } else if plain {
             columns.metric = Some(1);
@@ -273,6 +256,16 @@ pub(super) struct SampleRows<'a> {
     pub(super) rows: Vec<Cells<'a>>,
 }
 
+/// Says that no column has the metric's name; `numeric` are those with numbers.
+fn metric_missing(name: &str, numeric: &[&str], what: &str) -> String {
+    match numeric {
+        [] => format!("no {what} is named `{name}`, and none holds numbers, so no row has a value"),
+        names => {
+            format!("no {what} is named `{name}`, so no row has a value: `--metric` names one of {}", names.join(", "))
+        }
+    }
+}
+
 impl SampleRows<'_> {
     /// The cells of a column that are not blank.
     fn cells(&self, column: usize) -> impl Iterator<Item = &str> {
@@ -364,6 +357,21 @@ impl SampleRows<'_> {
             || Direction::of_name(&header[column]).is_none() && !METRIC.contains(&&*name) && self.is_counter(column)
             || is_swept();
         self.is_numeric(column) && !is_other
+    }
+
+    /// The column of times with units. A time by the clock has no unit.
+    fn timed(&self, header: &[String]) -> Option<usize> {
+        let is_timed = |cell: &str| cell.contains(char::is_alphabetic) && is_number(cell);
+        named(header, &["time", "duration"]).into_iter().find(|&column| self.mostly(&is_timed, column))
+    }
+
+    /// The column that all rows name in another one.
+    fn pointed_column(&self, header: &[String]) -> Option<usize> {
+        let mut names = named(header, POINTER).into_iter().map(|column| self.cells(column).collect::<Vec<_>>());
+        names.find_map(|names| {
+            let name = names.first().filter(|first| names.iter().all(|name| name == *first))?;
+            header.iter().position(|column| column == name)
+        })
     }
 
     /// The direction that a column states, where all its rows state the same.

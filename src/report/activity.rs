@@ -68,7 +68,7 @@ impl SessionStatus {
                 format!("running {}", one_line(what))
             }
             Activity::Recording => format!("recording {name}"),
-            Activity::Between => match &self.sleep {
+            Activity::Between => match &self.pause.sleep {
                 Some(sleep) => format!("sleeping until {}: {}", moment_text(sleep.until), sleep.why),
                 None => self.between(),
             },
@@ -196,7 +196,7 @@ impl SessionStatus {
 
     /// The moment between two experiments. After calls without a change, the loop pauses there for minutes.
     fn between(&self) -> String {
-        let after = match self.idle_calls {
+        let after = match self.pause.idle_calls {
             0 => String::new(),
             calls => format!(", after {} in a row without a change", count_of(calls, "call")),
         };
@@ -478,7 +478,7 @@ mod tests {
 
     use super::*;
     use crate::domain::{Layout, Number, Spent};
-    use crate::report::{Format, OwnerStatus, render_status};
+    use crate::report::{Format, OwnerStatus, PauseStatus, render_status};
     use crate::rules::sample::{record, run};
     use crate::rules::{History, lanes_status};
 
@@ -535,8 +535,7 @@ mod tests {
             is_fetched: false,
             ended: None,
             outage: None,
-            sleep: None,
-            idle_calls: 0,
+            pause: PauseStatus::default(),
             escalation: None,
             report: None,
             lanes: lanes_status(&history, Some(&layout), &attempts, &[], &gpus, Some(now)),

@@ -316,7 +316,7 @@ impl SessionStatus {
             "ended": self.ended,
             "outage": self.outage,
             "escalation": self.escalation_json(),
-            "sleep": self.sleep,
+            "sleep": self.pause.sleep,
             "open": self.open(),
             "attempts": self.attempts,
             "slots": slots,
@@ -484,6 +484,15 @@ fn last_grid(report: &Report) -> Grid {
     .sparing(["failure"])
 }
 
+/// The pause of a loop between two experiments.
+#[derive(Debug, Clone, Default)]
+pub struct PauseStatus {
+    /// Its end and reason, if it is one of a cadence.
+    pub sleep: Option<SleepStatus>,
+    /// The calls in a row without a change before it.
+    pub idle_calls: u32,
+}
+
 /// The observed state of a session at one moment.
 #[derive(Debug, Clone)]
 pub struct SessionStatus {
@@ -506,9 +515,7 @@ pub struct SessionStatus {
     /// The report of that, if there is one.
     pub report: Option<PathBuf>,
     /// The pause between two experiments that the loop makes.
-    pub sleep: Option<SleepStatus>,
-    /// The calls in a row without a change.
-    pub idle_calls: u32,
+    pub pause: PauseStatus,
     /// The open attempts, in the order in which they were opened; *in place* at most one.
     pub attempts: Vec<AttemptStatus>,
     /// The slots and the seats.

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::domain::{Layout, Phase, Spent};
-use crate::report::OwnerStatus;
+use crate::report::{OwnerStatus, PauseStatus};
 use crate::rules::{Activity, AttemptStatus, LanesStatus, lanes_status};
 
 /// A hostile description or log line: escapes that a terminal obeys, line breaks, and marks that reverse text.
@@ -40,8 +40,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
         is_fetched: false,
         ended: None,
         outage: None,
-        sleep: None,
-        idle_calls: 0,
+        pause: PauseStatus::default(),
         escalation: None,
         report: None,
         attempts: vec![AttemptStatus {

@@ -286,7 +286,7 @@ impl<'a> Scoring<'a> {
         (verified, supporting)
     }
 
-    /// What supports a claim, by quotations or the answers of `verify`; nothing where it gives none.
+    /// The support of a claim, by quotations or the answers of `verify`; nothing where it gives none.
     fn supporting(&self, claim: &Claim, verdicts: &Verdicts) -> Vec<String> {
         verdicts.of_verify().map(|known| self.library.supporting(claim, known)).unwrap_or_default()
     }

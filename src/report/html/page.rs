@@ -133,11 +133,11 @@ const REPORT_LINES: usize = 60;
 pub struct LiveSession<'a> {
     /// Its tag, or what else it is known by.
     pub name: &'a str,
-    /// What was seen of it, or why nothing was.
+    /// Its state, or the reason why it is unknown.
     pub found: Result<&'a SessionSnapshot, &'a str>,
 }
 
-/// What is seen of a session at a moment.
+/// The state of a session at a moment.
 #[derive(Debug)]
 pub struct SessionSnapshot {
     /// The status.

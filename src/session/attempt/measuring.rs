@@ -241,7 +241,7 @@ fn judged(
         timed_out: exit.timed_out,
         oom_killed: exit.oom_killed,
         // Its last number may be in what the log lacks.
-        lost: exit.torn,
+        lost: exit.disk.torn,
     };
     let mut judged = judge(summary, &ending);
     let last = judged.as_ref().err().and_then(|failure| partial(summary, &ending, failure.class));

@@ -381,20 +381,20 @@ impl RunningChange {
         exit: Exit,
     ) -> Result<WaitEnd<Box<Measurement>>, SessionError> {
         let (measured, exit) = run.read(&store.contract, store.history.baseline(), exit)?;
-        let (disk, is_torn) = (exit.disk, exit.torn);
+        let disk = exit.disk;
         let measured = self.complete(workspace, store, measured, exit)?;
         let (what, failed) = (format!("the run of experiment {}", self.id()), measured.failure.is_some());
         if let Err(full) = refuse_spoilt(&store.repo, &store.folder, &what, failed) {
             return Err(self.spoilt(store, full));
         }
-        let was_full = disk.is_some_and(|disk| spoilt_by_full_disk(disk, failed));
+        let was_full = disk.room.is_some_and(|disk| spoilt_by_full_disk(disk, failed));
         if was_full {
             // The disk was full then and has room now. It is made again, which is no loss that counts.
             self.run.starts = self.run.starts.saturating_sub(1);
-        } else if is_torn {
+        } else if disk.torn {
             store.note(format!("the log of {what} lacks output that could not be written; no number of it counts"));
         }
-        if was_full || is_torn {
+        if was_full || disk.torn {
             self.forget_run(store)?;
             return Ok(WaitEnd::Lost);
         }

@@ -12,7 +12,7 @@ use crate::fs::read_tail;
 use crate::git::Repo;
 use crate::machine::{AttemptEntry, AttemptHead};
 use crate::measure::{Scanner, plain_text};
-use crate::report::{OwnerStatus, SessionStatus};
+use crate::report::{OwnerStatus, PauseStatus, SessionStatus};
 use crate::rules::{
     Activity, AttemptStatus, Expenses, History, NightEnd, Observations, OutageStatus, RunFound, SleepStatus, activity,
     is_confirmed, lanes_status,
@@ -102,8 +102,10 @@ impl<'a> StatusWatcher<'a> {
             // Without a loop nobody waits, and one that was answered waits no more.
             escalation: escalation.last().filter(|open| owner.is_none() || open.waits).cloned(),
             report: EscalationFiles::of(folder).report(),
-            sleep: if activity == Activity::Between { sleep_of(&journal) } else { None },
-            idle_calls: journal.calls.idle().div_ceil(journal.most_calls()),
+            pause: PauseStatus {
+                sleep: if activity == Activity::Between { sleep_of(&journal) } else { None },
+                idle_calls: journal.calls.idle().div_ceil(journal.most_calls()),
+            },
             attempts,
             lanes,
             driver: presence.driver(),

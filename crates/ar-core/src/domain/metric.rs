@@ -404,7 +404,7 @@ const KINDS: &[(&str, Direction, NameKind)] = &[
 /// Words that turn the direction of what stands before them, as in `error_free_rate` and `accuracy_drop`.
 const TURNS: &[&str] = &["decrease", "drop", "free", "reduction", "saved", "saving", "savings"];
 
-/// What a name says of its direction itself, as in `FID ↓`.
+/// The marks and words by which a name states its direction itself, as in `FID ↓`.
 const SAID: &[(&str, Direction)] =
     &[("↑", Higher), ("↓", Lower), ("higher is better", Higher), ("lower is better", Lower)];
 
