@@ -144,9 +144,11 @@ impl StateError {
     pub fn hint(&self) -> Option<String> {
         match self {
             StateError::Newer { .. } => Some("use the newer ar that wrote it".into()),
-            StateError::Held { .. } => {
-                Some("wait until it ends, or start a second session in `git worktree add --detach ../second`".into())
-            }
+            StateError::Held { .. } => Some(
+                "wait until it ends, end it with `ar stop`, or start another session in `git worktree add --detach \
+                 ../second`"
+                    .into(),
+            ),
             StateError::NoKey { path, .. } => {
                 Some(format!("remove it, and the next `ar tell` makes a new one: rm {}", shell_word(path)))
             }

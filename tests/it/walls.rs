@@ -389,19 +389,20 @@ fn no_run_says_how_itself_or_its_guard_ended() {
 }
 
 #[test]
-fn a_filter_that_an_agent_changed_writes_into_no_repository() {
+fn a_filter_that_obeys_an_agent_writes_into_no_repository() {
     let Some(repo) = repo() else { return };
-    let script = repo.outside().join("filter.sh");
+    let [script, read] = ["filter.sh", "read.sh"].map(|name| repo.outside().join(name));
     let marked = ["mark", ".git/mark", ".autoresearch/mark", ".autoresearch/t/mark"].map(|mark| repo.file(mark));
     let ran = repo.outside().join("ran");
     let marks = [&ran].into_iter().chain(&marked).map(|mark| format!("echo 0.001 > {};", mark.display()));
-    let hostile = format!("cat\n({} sleep 300) > /dev/null 2>&1 &\n", marks.collect::<String>());
-    repo.write("../filter.sh", "cat\n");
+    let hostile = format!("({} sleep 300) > /dev/null 2>&1 &\n", marks.collect::<String>());
+    // Its own file is not changed, which would keep it from being started.
+    repo.write("../filter.sh", format!("cat\n[ ! -e {0} ] || . {0}\n", read.display()));
     repo.write("../hostile.sh", hostile);
     repo.write(".gitattributes", "src/value filter=up\n");
     repo.commit_all("a filtered value");
     repo.git(["config", "filter.up.clean", &format!("sh {} %f", script.display())]);
-    let attack = format!("cp {} {}", repo.outside().join("hostile.sh").display(), script.display());
+    let attack = format!("cp {} {}", repo.outside().join("hostile.sh").display(), read.display());
     for layout in [&[][..], &["--slots", "1"]] {
         let _ = fs::remove_file(&ran);
         let tag = if layout.is_empty() { "t" } else { "u" };
@@ -413,24 +414,25 @@ fn a_filter_that_an_agent_changed_writes_into_no_repository() {
             assert!(!mark.exists(), "{layout:?}: {}", mark.display());
         }
         assert!(repo.processes().is_empty());
-        repo.write("../filter.sh", "cat\n");
+        fs::remove_file(&read).unwrap();
         repo.git(["checkout", "--quiet", "main"]);
     }
 }
 
 #[test]
-fn a_signing_program_that_an_agent_changed_writes_into_no_repository() {
+fn a_signing_program_that_obeys_an_agent_writes_into_no_repository() {
     let Some(repo) = repo() else { return };
-    let signs = repo.executable("signs", SIGNS);
+    let read = repo.outside().join("read.sh");
+    let signs = repo.executable("signs", &format!("[ ! -e {0} ] || . {0}\n{SIGNS}", read.display()));
     let ran = repo.outside().join("ran");
     let marked = ["mark", ".git/mark", ".autoresearch/mark", ".autoresearch/t/mark"].map(|mark| repo.file(mark));
     let marks = [&ran].into_iter().chain(&marked).map(|mark| format!("echo 0.001 > {};", mark.display()));
-    let hostile = format!("({} sleep 300) > /dev/null 2>&1 &\n{SIGNS}", marks.collect::<String>());
+    let hostile = format!("({} sleep 300) > /dev/null 2>&1 &\n", marks.collect::<String>());
     let hostile = repo.executable("hostile", &hostile);
     repo.git(["config", "commit.gpgSign", "true"]);
     repo.git(["config", "user.signingKey", "me"]);
     repo.git(["config", "gpg.program", signs.to_str().unwrap()]);
-    let attack = format!("cp {} {}", hostile.display(), signs.display());
+    let attack = format!("cp {} {}", hostile.display(), read.display());
     let called = ar_in_time(&repo, arguments(&repo, &[&attack, "true"], &[])).ok();
     assert!(ran.exists(), "it was not started: {called:#?}");
     for mark in &marked {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use autoresearch::domain::CommitId;
 use autoresearch::git::{Head, HeadTarget, KeptTree, LinkedEntry, Oddity, Repo, TreeState, Untracked};
@@ -421,4 +422,26 @@ fn an_entry_that_was_only_begun_for_a_tree_goes_with_the_next_one_and_others_sta
         git.remove_kept(&dir).unwrap();
         assert_eq!(entries(), others, "{left:?}");
     }
+}
+
+#[test]
+fn trees_of_one_name_are_made_and_removed_by_several_sessions_at_once() {
+    let repo = repository();
+    let commit = head(&repo);
+    let places: Vec<PathBuf> = (0..6).map(|session| place(&repo, &format!("t{session}"), "seat-0")).collect();
+    let root = repo.path();
+    thread::scope(|scope| {
+        for dir in &places {
+            let (root, commit) = (&root, &commit);
+            scope.spawn(move || {
+                let git = Repo::discover(root).unwrap();
+                for _ in 0..8 {
+                    assert_eq!(git.keep_worktree(dir, commit, REASON).unwrap().state, TreeState::Made);
+                    git.remove_kept(dir).unwrap();
+                }
+                git.keep_worktree(dir, commit, REASON).unwrap();
+            });
+        }
+    });
+    is_sound(&repo, &places.iter().map(PathBuf::as_path).collect::<Vec<_>>());
 }

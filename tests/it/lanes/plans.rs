@@ -304,7 +304,7 @@ fn a_winner_that_does_not_add_to_what_was_kept_is_discarded_with_its_own_number(
 fn the_artifacts_of_a_train_are_those_of_its_last_member() {
     let repo = planned(SUM);
     // The first train waits for those that do not ride it. The journal shows the step of the first attempt twice.
-    let waits = "[ $AR_EXPERIMENT -ne 5 ] || until [ $(grep -c '\"waiting\"' $AR_STATE_DIR/progress.json) -ge 4 ]; \
+    let waits = "[ $AR_EXPERIMENT -ne 5 ] || until [ $(grep -c '\"waiting\"' $AR_STATE_DIR/progress.json) -ge 5 ]; \
                  do sleep 0.02; done\n";
     repo.write("train.sh", format!("{waits}ls parts >model\n{}", repo.read("train.sh")));
     repo.commit_all("a model");
