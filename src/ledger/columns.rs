@@ -315,8 +315,16 @@ pub(super) fn is_nothing(cell: &str) -> bool {
 
 /// The number that is all of a cell, with its unit or scale; of a mean and its deviation the mean, of a change the end.
 pub(super) fn quantity(cell: &str) -> Option<Number> {
+    let cell = cell.trim();
+    // As most cells are.
+    if let Ok(plain) = cell.parse() {
+        return Some(plain);
+    }
+    if cell.len() > LONGEST {
+        return None;
+    }
     let is_mark = |c: char| c == '*' || c == ' ' || (!c.is_ascii() && !c.is_alphanumeric() && c != '°');
-    let cell = cell.trim().trim_end_matches(is_mark).trim_start_matches(['*', '$', '€', '£']);
+    let cell = cell.trim_end_matches(is_mark).trim_start_matches(['*', '$', '€', '£']);
     let cell = &*cell.replace('−', "-");
     if let Some((mean, deviation)) = cell.split_once('±').or_else(|| cell.split_once("+/-")) {
         return Some(quantity(mean)?.or_unit_of(&quantity(deviation)?));
@@ -331,8 +339,7 @@ pub(super) fn quantity(cell: &str) -> Option<Number> {
     if let Ok(plain) = cell.parse() {
         return Some(plain);
     }
-    let may_be =
-        cell.len() <= LONGEST && cell.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
+    let may_be = cell.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
     Number::with_unit(cell).filter(|found| may_be && found.unit.as_ref().is_none_or(Unit::is_known))
 }
 
@@ -476,6 +483,9 @@ mod tests {
             let shown = |it: Number| it.raw + &it.unit.map(|unit| format!(" {unit}")).unwrap_or_default();
             let found = quantity(cell).map(shown);
             assert_eq!(found.as_deref(), expected, "{cell}");
+        }
+        for sign in ["1→", "1±", "1("] {
+            assert_eq!(quantity(&sign.repeat(200_000)), None, "{sign}");
         }
     }
 
