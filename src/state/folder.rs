@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{EVENT_LOGS, MEMORY_FILES, PROGRESS, StateError, files_below, read_json, write_json};
+use super::{EVENT_LOGS, MEMORY_FILES, PROGRESS, PROGRESS_COPIES, StateError, files_below, read_json, write_json};
 use crate::domain::{Contract, ExperimentId, Tag};
 use crate::fs::{
     GLANCE, OWN_FOLDER, create_folder, failed, if_there, is_at, is_irregular, lock_within, move_away,
@@ -73,7 +73,8 @@ impl SessionFolder {
         let folders = folders.filter(|path| !path.is_dir() && found(path).is_some_and(|found| !found.is_dir()));
         let state = STATE_FILES.iter().chain(&MEMORY_FILES).map(|name| self.state().join(name));
         let logs = EVENT_LOGS.iter().map(|name| self.logs().join(name));
-        let files = state.chain(logs).chain([self.lock_path(), self.root.join("stop.json")]);
+        let others = [self.state().join(PROGRESS_COPIES), self.lock_path(), self.root.join("stop.json")];
+        let files = state.chain(logs).chain(others);
         folders.chain(files.filter(|path| found(path).is_some_and(|found| found.is_dir()))).collect()
     }
 
@@ -237,6 +238,7 @@ impl SessionFolder {
         self.has_lock(lock)
             && self.logs().is_dir()
             && self.state().join(PROGRESS).is_file()
+            && !self.state().join(PROGRESS_COPIES).is_dir()
             && self.contract_path().is_file()
     }
 

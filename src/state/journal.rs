@@ -6,10 +6,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::json::from_bytes;
 use super::{Calls, Checkpoints, Escalations, MessageMarks, Pauses, Presence, Results, Sleep, StateError, TreeState};
-use super::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
+use super::{JOURNAL_VERSION, PROGRESS, PROGRESS_COPIES, json_text, read_json, write_json_unsynced};
+use crate::crash;
 use crate::domain::{ExperimentId, Layout, Phase, TreeOwner};
-use crate::fs::Unsynced;
+use crate::fs::{FileCopy, FileError, Unsynced, newest_copy, read_regular, write_atomic, write_copy, write_unsynced};
 use crate::machine::{Attempt, AttemptEntry, Attempts, OpenRun};
 use crate::rules::{Checks, Expenses, History, LadderState, Line, most_calls};
 
@@ -18,6 +20,9 @@ use crate::rules::{Checks, Expenses, History, LadderState, Line, most_calls};
 pub struct Journal {
     /// The format's version.
     pub version: u32,
+    /// The number of times that it was written durably; a sign of life does not count.
+    #[serde(default)]
+    pub step: u64,
     /// The reruns of the best experiment.
     #[serde(default, skip_serializing_if = "Checks::are_none")]
     pub checks: Checks,
@@ -95,9 +100,20 @@ impl Journal {
         Journal { version: JOURNAL_VERSION, presence, tree, ..Journal::default() }
     }
 
-    /// Reads the journal of a state folder; `None` when there is none.
+    /// Reads the journal of a state folder; `None` when there is none. After a power cut, and after a kill in the moment of a
+    /// write, `progress.json` is older than the durable copy, or empty.
     pub fn read(state: &Path) -> Result<Option<Self>, StateError> {
-        let Some(mut journal) = read_json::<Journal>(&state.join(PROGRESS))? else { return Ok(None) };
+        let path = state.join(PROGRESS);
+        let shown = read_json::<Journal>(&path);
+        let is_empty = || read_regular(&path).is_ok_and(|content| content.iter().all(|byte| *byte == 0));
+        let known = match &shown {
+            Ok(Some(shown)) => shown.step,
+            Err(StateError::Json { .. }) if is_empty() => 0,
+            Ok(None) | Err(_) => return shown,
+        };
+        let newer = newest_copy(&state.join(PROGRESS_COPIES))?.filter(|copy| copy.number > known);
+        let newer = newer.map(|copy| from_bytes(&path, &copy.content)).transpose()?;
+        let Some(mut journal) = newer.map_or(shown, |newer| Ok(Some(newer)))? else { return Ok(None) };
         JournalDocument::COPIES.iter().for_each(|key| drop(journal.unknown_fields.shift_remove(*key)));
         Ok(Some(journal))
     }
@@ -293,10 +309,17 @@ impl Journal {
         self.write_after(Unsynced::default(), state, now)
     }
 
-    /// Does the same with all that is in `unsynced` on the disk before it says so.
+    /// Does the same with all that is in `unsynced` on the disk before it says so. The durable copy is written first: what
+    /// `progress.json` says holds after a power cut, too.
     pub fn write_after(&mut self, unsynced: Unsynced, state: &Path, now: Timestamp) -> Result<(), StateError> {
-        let written = self.written(now);
-        write_json_after(unsynced, &state.join(PROGRESS), &written)
+        unsynced.sync().map_err(|(path, source)| FileError { action: "sync", path, source })?;
+        let (path, copies) = (state.join(PROGRESS), state.join(PROGRESS_COPIES));
+        self.step += 1;
+        let copy = FileCopy { number: self.step, content: json_text(&path, &self.written(now))? };
+        let is_new = !path.exists();
+        write_copy(&copies, &copy)?;
+        crash::point("state.copy_written");
+        Ok(if is_new { write_atomic(&path, &copy.content) } else { write_unsynced(&path, &copy.content) }?)
     }
 
     fn written(&mut self, now: Timestamp) -> JournalDocument<'_> {
@@ -308,6 +331,8 @@ impl Journal {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::json;
 
     use super::*;
@@ -351,6 +376,34 @@ mod tests {
         assert_eq!((journal.phase(), journal.given), (Phase::Proposing, Some(4.into())));
         journal.close(4.into());
         assert_eq!((journal.phase(), journal.given), (Phase::Idle, None));
+    }
+
+    #[test]
+    fn a_durable_copy_that_is_newer_than_the_file_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let (state, now) = (folder.path(), Timestamp::UNIX_EPOCH);
+        let (path, copies) = (state.join(PROGRESS), state.join(PROGRESS_COPIES));
+        let mut journal = Journal::new(state, now);
+        journal.write(state, now).unwrap();
+        let older = fs::read(&path).unwrap();
+        journal.enter(Attempt::Guard(draft(3)));
+        journal.write(state, now).unwrap();
+        // What a kill in the moment of a write leaves, and what a power cut may leave.
+        for left in [&older[..], b"", &[0; 99]] {
+            fs::write(&path, left).unwrap();
+            assert_eq!(Journal::read(state).unwrap().as_ref(), Some(&journal));
+        }
+        fs::write(&path, b"{").unwrap();
+        assert!(matches!(Journal::read(state), Err(StateError::Json { .. })), "somebody damaged it");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(Journal::read(state).unwrap(), None, "somebody deleted it");
+        // One that is made again has a lower number than the copies.
+        let mut again = Journal::new(state, now);
+        again.write(state, now).unwrap();
+        fs::write(&path, b"").unwrap();
+        assert_eq!(Journal::read(state).unwrap().as_ref(), Some(&again));
+        fs::remove_file(&copies).unwrap();
+        assert!(Journal::read(state).is_err());
     }
 
     #[test]
@@ -412,7 +465,7 @@ mod tests {
     fn a_journal_keeps_all_its_keys_and_those_of_a_newer_program() {
         let all: Value = serde_json::from_str(
             r#"{
-            "version": 3, "iteration": 7, "total_findings": 2, "status": "stopped", "stale_count": 4,
+            "version": 3, "step": 9, "iteration": 7, "total_findings": 2, "status": "stopped", "stale_count": 4,
             "rung": {"stale": 1, "pivots": 2, "turns": 3, "flags": 1, "directive": {"kind": "refine"}},
             "flagged": [5], "told": [{"after": 4, "directive": {"kind": "refine"}}], "stops_for_flag": true,
             "idle_calls": 1, "refused_direction_of": 6, "rework": "a1", "agent_trains": true, "was_out": true,

@@ -13,6 +13,9 @@ use crate::fs::{FileError, Unsynced, failed, if_exists, is_disk_full, read_at_mo
 /// The journal's file.
 pub const PROGRESS: &str = "progress.json";
 
+/// The file with durable copies of the journal.
+pub const PROGRESS_COPIES: &str = "progress.copies";
+
 /// The version of the journal. Before 3, the first attempt stood at the top level only, and before 2 there was one at most.
 pub(super) const JOURNAL_VERSION: u32 = 3;
 
@@ -45,9 +48,13 @@ pub fn json_text(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, StateEr
 
 /// Reads a JSON file; `None` if it does not exist.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
-    let Some(bytes) = read_bytes(path)? else { return Ok(None) };
-    check_version(path, parse::<VersionField>(path, &bytes)?.version.as_ref())?;
-    parse(path, &bytes).map(Some)
+    read_bytes(path)?.map(|bytes| from_bytes(path, &bytes)).transpose()
+}
+
+/// The value of what the JSON file at `path` has, or a copy of it, unless a newer version of `ar` wrote it.
+pub(super) fn from_bytes<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, StateError> {
+    check_version(path, parse::<VersionField>(path, bytes)?.version.as_ref())?;
+    parse(path, bytes)
 }
 
 /// Fails if a newer version of `ar` wrote the file.

@@ -164,6 +164,8 @@ pub(crate) const POINTS: &[&str] = &[
     "shim.state.file_replaced",
     "sleep.noted",
     "sleep.over",
+    "state.copy_torn",
+    "state.copy_written",
     "state.file_prepared",
     "state.file_replaced",
     "state.line_appended",

@@ -131,6 +131,7 @@ fn timeless(text: &str) -> String {
                     "checkpoints",
                     "process",
                     "openings",
+                    "step",
                     "waits",
                 ] {
                     fields.shift_remove(name);

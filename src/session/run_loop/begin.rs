@@ -39,8 +39,8 @@ use crate::session::store::{
 };
 use crate::session::wait::{Alerted, Deadline, WaitEnd, guardian_lines, interval_of, report_unopened};
 use crate::state::{
-    Aside, CARRIED, HIDDEN, HiddenFile, Journal, Memory, Opener, OwnerLock, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER,
-    UNTRACKED, read_json,
+    Aside, CARRIED, HIDDEN, HiddenFile, Journal, Memory, Opener, OwnerLock, PROGRESS, PROGRESS_COPIES, PROTECTED,
+    SEE_DOCTOR, SESSIONS_FOLDER, UNTRACKED, read_json,
 };
 
 impl Session<'_> {
@@ -581,7 +581,8 @@ fn opened_hidden(plan: &Plan, history: &History) -> Result<HiddenBook, SessionEr
 pub(super) fn forget(state: &Path) -> Result<(), SessionError> {
     for name in [
         "contract.json",
-        "progress.json",
+        PROGRESS,
+        PROGRESS_COPIES,
         UNTRACKED,
         PROTECTED,
         CARRIED,
