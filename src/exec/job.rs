@@ -384,16 +384,20 @@ impl<'a> JobFolder<'a> {
 
     /// Notes in the lock that the exit is the one of the job, whose processes are gone.
     pub(super) fn allow_exit(&self) {
-        // In doubt, the command runs again, and a tied one after each power cut.
-        let sync = || if self.job.tied { Ok(()) } else { self.lock.sync_data() };
-        let _ = self.lock.set_len(0).and_then(|()| sync());
+        // In doubt, the command runs again.
+        let _ = self.lock.set_len(0);
+    }
+
+    /// The lock.
+    pub(super) fn lock_path(&self) -> PathBuf {
+        lock_path(&self.job.folder)
     }
 
     /// Syncs the files by which a run is known after a power cut, in the thread that it returns, while the command is running
     /// already. A machine that goes down in that moment has a run that was never started, or none that can be read. A tied
     /// job needs none of this.
     pub(super) fn make_last(&self) -> Option<JoinHandle<()>> {
-        let paths = [self.files.job.clone(), self.files.started.clone(), lock_path(&self.job.folder)];
+        let paths = [self.files.job.clone(), self.files.started.clone()];
         let folder = self.job.folder.clone();
         let sync = move || {
             // At worst, a power cut loses what cannot be synced.

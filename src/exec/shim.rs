@@ -239,11 +239,10 @@ fn execute(
             // After a power cut, `ar` starts it again.
             write_json_unsynced(&files.exit, &exit)?;
         } else {
-            // The log lasts before `exit.json` calls it complete.
+            // The log lasts before `exit.json` calls it complete, and the lock as it is now: in doubt, the command runs again.
             let mut unsynced = Unsynced::default();
-            if !is_irregular(&job.log) {
-                unsynced.add(&job.log);
-            }
+            let paths = [job.log.clone(), place.lock_path()];
+            paths.into_iter().filter(|path| !is_irregular(path)).for_each(|path| unsynced.add(path));
             write_json_after(unsynced, &files.exit, &exit)?;
         }
         crash::point("exit_written");
