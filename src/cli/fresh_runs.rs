@@ -11,8 +11,8 @@ use autoresearch::domain::{
 use autoresearch::report::{Align, Format, Grid};
 use autoresearch::rules::{CameBack, ComparedPair, how_to_repeat};
 use autoresearch::session::{
-    Ablation, FreshNews, FreshTerms, Reproduced, Rerun, Rerunning, SessionError, SessionView, VerifiedSide,
-    VerifyError, ablate, verify,
+    Ablation, FreshNews, Reproduced, Rerun, Rerunning, SessionError, SessionView, VerifiedSide, VerifyError, ablate,
+    verify,
 };
 
 use super::{AblateArgs, CliError, ReproArgs, VerifyArgs, error, interrupted, interruptible, output, resolve_session};
@@ -68,7 +68,6 @@ pub(super) fn run_verify(args: VerifyArgs) -> Result<ExitCode, CliError> {
     };
     let sides = if args.second.is_some() { (of_first, of_other) } else { (of_other, of_first) };
     let (runs, terms) = args.fresh.terms();
-    let terms = FreshTerms { holdout: args.holdout, ..terms };
     let verifying = async |interrupts| Ok(verify(sides, runs, &terms, &interrupts, &mut announce).await?);
     let Some(verified) = interruptible(verifying)? else { return interrupted(RUNS_ARE_RECORDED) };
     print_verified(sides, &verified, args.format);
@@ -151,7 +150,7 @@ pub(super) fn run_ablate(args: AblateArgs) -> Result<ExitCode, CliError> {
 }
 
 /// An ablation as a JSON document.
-fn ablation_json(view: &SessionView, Ablation { found, stuck, branch }: &Ablation) -> Value {
+fn ablation_json(view: &SessionView, Ablation { found, stuck, branch, is_hidden }: &Ablation) -> Value {
     let contribution = |Contribution { experiment, contribution, low, high, carries }: &Contribution| {
         json!({
             "experiment": experiment, "contribution": contribution, "low": low, "high": high,
@@ -161,16 +160,16 @@ fn ablation_json(view: &SessionView, Ablation { found, stuck, branch }: &Ablatio
     let kept: Vec<_> = found.kept.iter().map(contribution).collect();
     json!({
         "version": FORMAT_VERSION, "tag": view.tag, "best": found.best, "runs": found.runs, "kept": kept,
-        "dropped": found.dropped, "branch": branch,
+        "dropped": found.dropped, "branch": branch, "hidden": is_hidden,
     })
 }
 
 fn print_ablated(view: &SessionView, ablation: &Ablation, drops: bool, format: Format) {
-    let Ablation { found, stuck, branch } = ablation;
+    let Ablation { found, stuck, branch, is_hidden } = ablation;
     if format == Format::Json {
         return output::json(&ablation_json(view, ablation));
     }
-    let best = view.history.get(found.best).and_then(|record| record.metric.number());
+    let best = view.history.get(found.best).filter(|_| !is_hidden).and_then(|record| record.metric.number());
     let decimals = best.as_ref().map_or(4, Number::decimals).clamp(1, 12);
     let unit = best.and_then(|number| number.unit).filter(|_| format != Format::Csv);
     let signed = |value: f64| Number { unit: unit.clone(), ..Number::new(value, format!("{value:+.decimals$}")) };
@@ -202,7 +201,8 @@ fn print_ablated(view: &SessionView, ablation: &Ablation, drops: bool, format: F
     }
     let best = experiment_name(found.best);
     output::line(&format!(
-        "\nHow much better {best} is with each change than without it, by {} fresh runs of each, with 95% intervals",
+        "\nHow much better {best} is with each change than without it, by {}{} fresh runs of each, with 95% intervals",
+        if *is_hidden { "the hidden values of " } else { "" },
         found.runs
     ));
     let is_exact = |it: &Contribution| it.low.is_some() && it.low == it.high;

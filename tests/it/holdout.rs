@@ -322,11 +322,47 @@ fn fresh_runs_compare_two_experiments_on_both_splits() {
     );
 }
 
-/// Starts a comparison and kills it while its first evaluator is under way.
-fn verify_killed(repo: &TestRepo) {
+#[test]
+fn an_ablation_goes_by_the_hidden_values_and_no_agent_can_read_them() {
+    let Some(repo) = split() else { return };
+    night(&repo, &[]).ok();
+    let refused = ar(&repo, ["ablate", "t"]).exits(1);
+    assert!(refused.stderr.contains("hint: run `ar ablate --holdout --tag t`"), "{refused:#?}");
+    let (refs, records) = (repo.git(["for-each-ref"]), ar(&repo, ["export", "--to", "jsonl", "t"]).ok().stdout);
+    const ABLATE: [&str; 7] = ["ablate", "--holdout", "--tag", "t", "--runs", "2", "--format"];
+    let ablate = |format| ar_in_time(&repo, ABLATE.iter().chain(&[format])).ok();
+    // The run whose evaluator was cut off is made again.
+    killed_in_evaluator(&repo, &ABLATE);
+    // Without experiment 4, the truth is 1.5 instead of 1.0.
+    let said = ablate("json").json();
+    let last = &said["kept"][1];
+    assert!(last["experiment"] == 4 && (last["contribution"].as_f64().unwrap() - 0.5).abs() < 0.2, "{said:#}");
+    assert!(said["kept"][0]["why"].as_str().unwrap().contains("touch the same lines"), "{said:#}");
+    let noted = entries(&repo, "ablated").pop().unwrap();
+    let values = noted["hidden"]["values"].as_array().unwrap();
+    for run in values {
+        let truth = if run["without"] == json!([4]) { 1.5 } else { 1.0 };
+        let noise = (run["seed"].as_f64().unwrap() * 37.0 + truth * 1100.0) % 17.0 / 100.0;
+        assert!((run["value"].as_f64().unwrap() - truth - noise - 0.00277).abs() < 1e-4, "{run}");
+    }
+    assert_eq!((values.len(), evaluated(&repo).len()), (4, 5));
+    assert_eq!((repo.git(["for-each-ref"]), ar(&repo, ["export", "--to", "jsonl", "t"]).ok().stdout), (refs, records));
+    // What was made counts, and nothing is left.
+    let text = ablate("table").stdout;
+    assert!(text.contains("by the hidden values of 2 fresh runs of each"), "{text}");
+    assert_eq!((evaluated(&repo).len(), repo.git(["worktree", "list"]).lines().count()), (5, 1));
+    assert!(!repo.exists(".autoresearch/t/runs/verify"));
+    // A comparison has other seeds.
+    verify(&repo);
+    assert!(compared(&repo).iter().all(|(_, seed, ..)| *seed > 7), "{:?}", compared(&repo));
+    ar(&repo, ["ablate", "--holdout", "--drop", "--tag", "t"]).exits(2);
+}
+
+/// Starts fresh runs with the hidden split and kills that command while its first evaluator is under way.
+fn killed_in_evaluator(repo: &TestRepo, command: &[&str]) {
     let hold = repo.outside().join("hold-evaluator");
     fs::write(&hold, "").unwrap();
-    let mut command = ar_command(repo, &repo.path(), VERIFY.iter().chain(&["json"]));
+    let mut command = ar_command(repo, &repo.path(), command.iter().chain(&["json"]));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until("an evaluator", || (!evaluated(repo).is_empty()).then_some(()));
     child.kill().unwrap();
@@ -341,7 +377,7 @@ fn calls_and_runs_find_nothing_of_a_comparison_on_the_hidden_split() {
     let outside = write_looks(&repo);
     let more = ["--decide", "confirmed", "--max-experiments", "1"];
     ar_in_time(&repo, args(&repo, AGENT, &more)).ok();
-    verify_killed(&repo);
+    killed_in_evaluator(&repo, &VERIFY);
     let found = ar(&repo, ["doctor"]).ok().stdout;
     assert!(found.contains("repeat `ar verify t:0 t:1 --holdout`, which goes on"), "{found}");
     // What somebody else wrote in its place is no command to type.
@@ -382,7 +418,7 @@ fn a_comparison_on_the_hidden_split_that_is_killed_counts_no_pair_twice_and_repe
         let more = ["--decide", "confirmed", "--max-experiments", "1"];
         ar_in_time(&repo, args(&repo, AGENT, &more)).ok();
         if *time == 0 {
-            verify_killed(&repo);
+            killed_in_evaluator(&repo, &VERIFY);
         } else {
             let mut command = ar_command(&repo, &repo.path(), VERIFY.iter().chain(&["json"]).chain(*layout));
             command.env("AR_CRASH_TRACE", repo.outside().join("trace"));

@@ -282,9 +282,6 @@ pub(in crate::cli) struct VerifyArgs {
     /// Session [default: that of HEAD, else the active one, else the newest]
     #[arg(long)]
     pub(in crate::cli) tag: Option<Tag>,
-    /// Compare on the hidden split, too: its evaluator follows each run, and no agent can read the values
-    #[arg(long)]
-    pub(in crate::cli) holdout: bool,
     #[command(flatten)]
     pub(in crate::cli) fresh: FreshArgs,
     /// Output format
@@ -299,7 +296,7 @@ pub(in crate::cli) struct AblateArgs {
     #[command(flatten)]
     pub(in crate::cli) fresh: FreshArgs,
     /// Make the branch TAG-dropped without the changes that carry nothing; it takes up to as many runs again
-    #[arg(long)]
+    #[arg(long, conflicts_with = "holdout")]
     pub(in crate::cli) drop: bool,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
@@ -321,13 +318,16 @@ pub(in crate::cli) struct FreshArgs {
     /// GPUs to divide among the slots: all, indices as in 0,1,3, or UUIDs [default: those of the session]
     #[arg(long, value_name = "GPUS")]
     pub(in crate::cli) gpus: Option<GpuChoice>,
+    /// Measure on the hidden split, too: its evaluator follows each run, and no agent can read the values
+    #[arg(long)]
+    pub(in crate::cli) holdout: bool,
 }
 
 impl FreshArgs {
     /// The number of runs, and where they are made.
     pub(in crate::cli) fn terms(self) -> (u32, FreshTerms) {
         let asked = Asked { slots: self.slots, gpus: self.gpus, ..Asked::default() };
-        (self.runs, FreshTerms { links: self.link, asked, holdout: false })
+        (self.runs, FreshTerms { links: self.link, asked, holdout: self.holdout })
     }
 }
 

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FreshNews, FreshRun, FreshRuns, FreshSubject, FreshTerms, first_seed_of, usual_seconds};
+use super::{FreshEnd, FreshNews, FreshRun, FreshRuns, FreshSubject, FreshTerms, first_seed_of, usual_seconds};
 use crate::domain::{
     Ablated, AblatedRun, AblationStep, CommitId, ExperimentId, FORMAT_VERSION, Record, experiment_name, list,
 };
 use crate::git::Merged;
-use crate::rules::{AblatingRun, AblationState, AblationTerms, ablation, fresh_groups, most_ablating_runs};
+use crate::rules::{AblatingRun, AblationState, AblationTerms, HiddenBook, HiddenEntry, ablation, most_ablating_runs};
 use crate::session::SessionView;
 use crate::session::errors::{CannotStart, SessionError, VerifyError, refuse};
 use crate::session::handlers::write_tag;
 use crate::session::store::{Interrupts, read_tag};
+use crate::state::HiddenFile;
 
 /// The result of an ablation.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,11 +23,14 @@ pub struct Ablation {
     pub stuck: BTreeMap<ExperimentId, String>,
     /// The branch without the dropped changes, as git shows it.
     pub branch: Option<String>,
+    /// True if hidden values say what a change carries.
+    pub is_hidden: bool,
 }
 
 /// Measures the best experiment with and without each kept change, by `runs` fresh runs of each, and with `drops` makes a
-/// branch without those that carry nothing. Runs that are recorded count, so an interrupted call is continued. `None` after
-/// an interrupt.
+/// branch without those that carry nothing. Runs that are recorded count, so an interrupted call is continued. With
+/// `--holdout`, the hidden values alone say what a change carries, and stand in `hidden.jsonl` alone. `None` after an
+/// interrupt.
 ///
 /// # Errors
 ///
@@ -39,16 +43,17 @@ pub async fn ablate(
     interrupts: &Interrupts,
     publish: &mut dyn FnMut(&FreshNews<'_>),
 ) -> Result<Option<Ablation>, SessionError> {
-    let contract = view.terms()?;
-    view.refuse_beside_hidden("`ar ablate`")?;
+    let hidden = view.hidden_terms("ablate", terms.holdout)?;
+    let direction = hidden.as_ref().map_or(view.terms()?.metric.direction, |own| own.metric.direction);
     let chain = view.kept_chain()?;
     let [_, kept @ ..] = chain.as_slice() else { return Err(view.nothing_kept().into()) };
     let Some(best) = kept.last() else { return Err(view.nothing_kept().into()) };
     let place = FreshRuns::open(&[view], terms, interrupts).await?;
-    let name = view.tag.ablated_ref(best.id);
-    let mut found = begun_ablation(view, &name, best, runs)?;
+    let notes = AblationNotes { view, best, holdout: terms.holdout };
+    let mut found = notes.begun(runs)?;
     let keeps: Vec<ExperimentId> = kept.iter().map(|record| record.id).collect();
-    let others = fresh_groups(&view.history);
+    let [visible, of_hidden] = notes.book()?.groups_besides(&view.history, None);
+    let others = if terms.holdout { of_hidden } else { visible };
     let first_seed = first_seed_of(&[view])?;
     let mut trees = ReducedTree { view, kept, made: BTreeMap::new(), stuck: BTreeMap::new() };
     keeps.iter().try_for_each(|id| trees.make(&[*id]))?;
@@ -57,7 +62,7 @@ pub async fn ablate(
     loop {
         let stuck: BTreeSet<Vec<ExperimentId>> = trees.stuck.keys().cloned().collect();
         let terms = AblationTerms {
-            direction: contract.metric.direction,
+            direction,
             keeps: &keeps,
             runs: found.runs,
             drops,
@@ -92,40 +97,72 @@ pub async fn ablate(
             publish(&FreshNews::Planned { runs, more: most.saturating_sub(runs), slots, seconds });
             is_planned = true;
         }
-        if !measure(&place, &trees, best, &next, &mut found, &name, publish).await? {
+        if !measure(&place, &trees, &notes, &next, &mut found, publish).await? {
             return Ok(None);
         }
     }
-    write_tag(&view.repo, &name, &best.commit, &found)?;
+    notes.write(&found)?;
+    if terms.holdout {
+        place.clear(&view.repo, &notes.book()?)?;
+    }
     let branch = branch.filter(|_| !found.dropped.is_empty());
     let branch = branch.map(|branch| trees.branch(branch, found.dropped.clone())).transpose()?;
     let stuck = trees.stuck_alone(&found.values);
-    Ok(Some(Ablation { found, stuck, branch }))
+    Ok(Some(Ablation { found, stuck, branch, is_hidden: terms.holdout }))
 }
 
-/// The ablation as far as it was made, with at least `runs` runs of each tree.
-fn begun_ablation(view: &SessionView, name: &str, best: &Record, runs: u32) -> Result<Ablated, SessionError> {
-    let known = read_tag(&view.repo, name, |known: &Ablated| known.version)?;
-    let mut found = known.unwrap_or_else(|| Ablated { version: FORMAT_VERSION, best: best.id, ..Ablated::default() });
-    found.runs = found.runs.max(runs);
-    // A run without a number is tried again: it may have been chance.
-    let failed = found.values.iter().filter(|run| run.value.is_none()).map(|run| run.without.clone());
-    let failed: Vec<Vec<ExperimentId>> = failed.collect();
-    let failures = |run: &AblatedRun| failed.iter().filter(|without| **without == run.without).count();
-    found.values.retain(|run| run.value.is_some() || failures(run) > 1);
-    Ok(found)
+/// Where an ablation of the best experiment is noted: in a tag under `ablated/`, or where no agent can read it.
+struct AblationNotes<'a> {
+    view: &'a SessionView,
+    best: &'a Record,
+    holdout: bool,
 }
 
-/// Makes these runs, and records each as it ends. Returns false after an interrupt.
+impl AblationNotes<'_> {
+    fn file(&self) -> HiddenFile {
+        HiddenFile::new(&self.view.folder.state())
+    }
+
+    fn book(&self) -> Result<HiddenBook, SessionError> {
+        if self.holdout { Ok(self.file().read()?) } else { Ok(HiddenBook::default()) }
+    }
+
+    /// The ablation as far as it was made, with at least `runs` runs of each tree.
+    fn begun(&self, runs: u32) -> Result<Ablated, SessionError> {
+        let (view, best) = (self.view, self.best.id);
+        let known = match self.holdout {
+            true => self.book()?.ablated().iter().find(|known| known.best == best).cloned(),
+            false => read_tag(&view.repo, &view.tag.ablated_ref(best), |known: &Ablated| known.version)?,
+        };
+        let mut found = known.unwrap_or_else(|| Ablated { version: FORMAT_VERSION, best, ..Ablated::default() });
+        found.runs = found.runs.max(runs);
+        // A run without a number is tried again: it may have been chance.
+        let failed = found.values.iter().filter(|run| run.value.is_none()).map(|run| run.without.clone());
+        let failed: Vec<Vec<ExperimentId>> = failed.collect();
+        let failures = |run: &AblatedRun| failed.iter().filter(|without| **without == run.without).count();
+        found.values.retain(|run| run.value.is_some() || failures(run) > 1);
+        Ok(found)
+    }
+
+    fn write(&self, found: &Ablated) -> Result<(), SessionError> {
+        let (view, best) = (self.view, self.best);
+        match self.holdout {
+            true => Ok(self.file().add(&HiddenEntry::Ablated { hidden: Box::new(found.clone()) })?),
+            false => write_tag(&view.repo, &view.tag.ablated_ref(best.id), &best.commit, found),
+        }
+    }
+}
+
+/// Makes these runs, and notes each as it ends. Returns false after an interrupt.
 async fn measure(
     place: &FreshRuns<'_>,
     trees: &ReducedTree<'_>,
-    best: &Record,
+    notes: &AblationNotes<'_>,
     next: &[AblatingRun],
     found: &mut Ablated,
-    name: &str,
     publish: &mut dyn FnMut(&FreshNews<'_>),
 ) -> Result<bool, SessionError> {
+    let AblationNotes { best, holdout, .. } = *notes;
     let mut subjects: BTreeMap<&[ExperimentId], FreshSubject<'_>> = BTreeMap::new();
     for run in next {
         if !subjects.contains_key(run.without.as_slice()) {
@@ -138,21 +175,25 @@ async fn measure(
     place
         .make(&wanted, &mut |index, ended| {
             let AblatingRun { without, step, seed } = next[index].clone();
+            let is_hidden = matches!(ended, FreshEnd::Ended { is_hidden: true, .. });
             let what = match without.as_slice() {
                 [] => experiment_name(best.id),
                 without => format!("without {}", names(without)),
             };
+            let what = if is_hidden { format!("the evaluator of {what}") } else { what };
             let Some(value) = ended.told(&what, seed, publish) else { return Ok(()) };
             let value = match value {
+                // Its evaluator follows.
+                Ok(_) if holdout && !is_hidden => return Ok(()),
                 Ok(value) => Some(value.value),
                 // A failure without any change, or outside the code, says nothing of a change.
                 Err(it) if without.is_empty() || !it.is_of_code => {
-                    return Err(VerifyError::Failed { what, seed, why: it.why, is_hidden: false }.into());
+                    return Err(VerifyError::Failed { what, seed, why: it.why, is_hidden }.into());
                 }
                 Err(_) => None,
             };
             found.values.push(AblatedRun { without, step, seed, value });
-            write_tag(&trees.view.repo, name, &best.commit, found)
+            notes.write(found)
         })
         .await
 }

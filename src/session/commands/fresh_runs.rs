@@ -15,7 +15,7 @@ use crate::fs::{failed, make_folder, remove_all};
 use crate::git::{HeadTarget, Repo};
 use crate::rules::{HiddenBook, TAINT_REPEATS, describe_failure, taint};
 use crate::session::attempt::evaluator_variables;
-use crate::session::errors::{SessionError, VerifyError};
+use crate::session::errors::{CannotStart, SessionError, VerifyError, refuse};
 use crate::session::files::{REPRO_FOLDER, TEMPORARY, read_history, refuse_elsewhere};
 use crate::session::handlers::{SlotSetup, clear_command_worktrees};
 use crate::session::run_loop::slot_setup;
@@ -399,6 +399,24 @@ impl SessionView {
     pub(super) fn terms(&self) -> Result<&Contract, SessionError> {
         let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoContract(self.folder.root().to_owned()))?;
         if contract.imported { Err(SessionError::ImportedSession(self.tag.to_string())) } else { Ok(contract) }
+    }
+
+    /// The terms of the hidden evaluator if it is to follow each run of a command.
+    ///
+    /// # Errors
+    ///
+    /// The session has none; or it has one that is not to follow, and agents could read the values of the runs.
+    pub(super) fn hidden_terms(&self, command: &str, holdout: bool) -> Result<Option<Contract>, SessionError> {
+        let (contract, tag) = (self.terms()?, &self.tag);
+        let refused = |text: String, hint: String| Err(refuse(CannotStart, text).hint(hint).into());
+        match contract.of_hidden() {
+            None if holdout => refused(format!("session {tag} has no hidden split"), "omit --holdout".to_owned()),
+            Some(_) if !holdout && contract.decides_on_hidden() => refused(
+                format!("session {tag} has a hidden split, and agents could read the values of `ar {command}`"),
+                format!("run `ar {command} --holdout --tag {tag}`, which keeps all values from them"),
+            ),
+            hidden => Ok(hidden.filter(|_| holdout)),
+        }
     }
 
     /// The slots of the session, if it had any.

@@ -5,7 +5,7 @@ use crate::crash;
 use crate::domain::{Contract, Record, VerifiedId, VerifiedPair};
 use crate::rules::{ComparedPair, HiddenBook, HiddenEntry, Sample};
 use crate::session::SessionView;
-use crate::session::errors::{CannotStart, SessionError, VerifyError, refuse};
+use crate::session::errors::{SessionError, VerifyError};
 use crate::session::handlers::record_verified;
 use crate::session::store::{Interrupts, read_tag};
 use crate::state::HiddenFile;
@@ -39,9 +39,6 @@ pub async fn verify(
     let is_one_session = a.view.tag == b.view.tag;
     let contract = b.view.terms()?;
     refuse_unlike(a, b, terms.holdout)?;
-    if !terms.holdout {
-        [a, b].iter().try_for_each(|side| side.view.refuse_beside_hidden("`ar verify`"))?;
-    }
     let views = if is_one_session { vec![b.view] } else { vec![a.view, b.view] };
     let mut place = FreshRuns::open(&views, terms, interrupts).await?;
     if terms.holdout {
@@ -133,13 +130,11 @@ fn known_pair(
 fn refuse_unlike(a: VerifiedSide<'_>, b: VerifiedSide<'_>, holdout: bool) -> Result<(), SessionError> {
     [a, b].into_iter().try_for_each(|side| SessionView::require_commit(side.record))?;
     let measured = |side: VerifiedSide<'_>| {
-        let (tag, contract) = (&side.view.tag, side.view.terms()?);
-        let none = || refuse(CannotStart, format!("session {tag} has no hidden split")).hint("omit --holdout");
-        let hidden = if holdout { Some(contract.of_hidden().ok_or_else(none)?) } else { None };
+        let hidden = side.view.hidden_terms("verify", holdout)?;
         let unit = side.record.metric.unit.as_ref().map(|unit| format!(" in {unit}")).unwrap_or_default();
         let named = |of: &Contract, unit| format!("{}{unit} ({})", of.metric.name, of.metric.direction);
         let hidden = hidden.map(|own| format!(", and {} by `{}`", named(&own, String::new()), own.command));
-        Ok::<_, SessionError>(named(contract, unit) + &hidden.unwrap_or_default())
+        Ok::<_, SessionError>(named(side.view.terms()?, unit) + &hidden.unwrap_or_default())
     };
     let (of_a, of_b) = (measured(a)?, measured(b)?);
     if a.view.tag == b.view.tag {

@@ -77,21 +77,6 @@ impl SessionView {
         Ok(SessionView { hidden: Arc::new(hidden), ..self })
     }
 
-    /// Refuses fresh runs beside a session with a hidden split, whose values agents could read.
-    ///
-    /// # Errors
-    ///
-    /// It has one.
-    pub(crate) fn refuse_beside_hidden(&self, what: &str) -> Result<(), SessionError> {
-        let decides = self.contract.as_ref().is_some_and(Contract::decides_on_hidden);
-        let tag = &self.tag;
-        let refused = || {
-            refuse(CannotStart, format!("session {tag} has a hidden split, and agents could read the values of {what}"))
-                .hint(format!("run `ar verify --holdout --tag {tag}`, which keeps all values from them"))
-        };
-        if decides { Err(refused().into()) } else { Ok(()) }
-    }
-
     /// The axes of its experiments, where it has some.
     pub fn composite(&self) -> Option<&Composite> {
         self.contract.as_ref()?.composite.as_ref()

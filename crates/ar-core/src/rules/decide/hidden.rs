@@ -13,7 +13,7 @@ use super::{
     too_little, with_runs,
 };
 use crate::domain::{
-    CommitId, Contract, DiffStat, Direction, ExperimentId, Number, Outcome, Record, Run, RunResult, RunRole,
+    Ablated, CommitId, Contract, DiffStat, Direction, ExperimentId, Number, Outcome, Record, Run, RunResult, RunRole,
     VerifiedPair, count_of,
 };
 use crate::rules::{History, Measurement};
@@ -153,6 +153,11 @@ pub enum HiddenEntry {
     Verdict(HiddenVerdict),
     /// Two experiments that fresh runs compare.
     Verified(Box<ComparedPair>),
+    /// The best experiment with and without kept changes.
+    Ablated {
+        /// By the hidden values of fresh runs.
+        hidden: Box<Ablated>,
+    },
 }
 
 /// All runs and verdicts of a session that no agent may read.
@@ -161,6 +166,7 @@ pub struct HiddenBook {
     runs: Vec<HiddenRun>,
     verdicts: Vec<HiddenVerdict>,
     pairs: Vec<ComparedPair>,
+    ablated: Vec<Ablated>,
 }
 
 impl FromIterator<HiddenEntry> for HiddenBook {
@@ -194,6 +200,10 @@ impl HiddenBook {
                 self.pairs.retain(|known| !is_same(&known.visible));
                 self.pairs.push(*pair);
             }
+            HiddenEntry::Ablated { hidden } => {
+                self.ablated.retain(|known| known.best != hidden.best);
+                self.ablated.push(*hidden);
+            }
         }
     }
 
@@ -210,6 +220,11 @@ impl HiddenBook {
     /// All pairs that fresh runs compare.
     pub fn pairs(&self) -> &[ComparedPair] {
         &self.pairs
+    }
+
+    /// All ablations.
+    pub fn ablated(&self) -> &[Ablated] {
+        &self.ablated
     }
 
     /// The fresh runs that each experiment has besides those of a pair, by their visible values and by their hidden ones.
