@@ -60,7 +60,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     if let Some(code) = shell::answer(&args) {
         return code;
     }
-    let program = program();
+    let mut program = program();
     let args = words::command_first(&program, args);
     let first = args.get(1).map(|first| first.as_encoded_bytes());
     // The archiver answers while the command line is read.
@@ -69,12 +69,13 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let own_option = first.is_some_and(|first| first.starts_with(b"-")) || (args.len() == 2 && first == Some(b"help"));
     let archiver = || own_option.then(|| asked.unwrap_or_else(AskedArchiver::start));
     let parsed = match words::asks_for_overview(&args) {
-        true => with_groups(program.clone()).try_get_matches_from(&args),
-        false => program.clone().try_get_matches_from(&args),
+        true => with_groups(program).try_get_matches_from(&args),
+        false => program.try_get_matches_from_mut(&args),
     };
     let matches = match parsed {
         Ok(matches) => matches,
         Err(error) => {
+            let program = args::program();
             let error = words::with_nearest_command(error, &program);
             let error = words::with_meant_flag(error, &program, &args);
             return clap_exit(&with_whole_usage(error, program, &args), archiver);
