@@ -70,7 +70,7 @@ pub fn newest_copy(path: &Path) -> Result<Option<FileCopy>, FileError> {
 }
 
 /// Writes a copy over the older one; it is on the disk when this returns. Makes the file anew if it is missing, too small, no
-/// regular file, or somebody else's, with a copy that is not older than this one.
+/// regular file, closed to this user, or somebody else's, with a copy that is not older than this one.
 ///
 /// # Errors
 ///
@@ -78,7 +78,11 @@ pub fn newest_copy(path: &Path) -> Result<Option<FileCopy>, FileError> {
 pub fn write_copy(path: &Path, copy: &FileCopy) -> Result<(), FileError> {
     let bytes = copy.bytes();
     let write = || -> io::Result<bool> {
-        let Some(file) = opened(path, OpenOptions::new().read(true).write(true))? else { return Ok(false) };
+        let Some(file) = opened(path, OpenOptions::new().read(true).write(true))? else {
+            // What is left of it, such as its rights, is not to pass on to the new one. A folder stays.
+            let _ = fs::remove_file(path);
+            return Ok(false);
+        };
         let room = file.metadata()?.len() / 2;
         if bytes.len() as u64 > room {
             return Ok(false);
@@ -117,7 +121,10 @@ fn opened(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
         // Under another name, it is somebody else's file.
         Some(meta) if meta.is_file() && meta.nlink() == 1 => {
             let opened = options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path);
-            if_exists(opened.and_then(only_regular))
+            match opened.and_then(only_regular) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+                opened => if_exists(opened),
+            }
         }
         _ => Ok(None),
     }
