@@ -397,7 +397,7 @@ impl<'a> JobFolder<'a> {
     /// already. A machine that goes down in that moment has a run that was never started, or none that can be read. A tied
     /// job needs none of this.
     pub(super) fn make_last(&self) -> Option<JoinHandle<()>> {
-        let paths = [self.files.job.clone(), self.files.started.clone()];
+        let paths = [self.files.job.clone(), self.files.started.clone(), self.lock_path()];
         let folder = self.job.folder.clone();
         let sync = move || {
             // At worst, a power cut loses what cannot be synced.

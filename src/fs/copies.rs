@@ -4,7 +4,7 @@
 //! journal. Here the older copy is overwritten in place, in a file whose blocks are there already. A copy counts if its hash is
 //! right, and the newer one of two.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -22,6 +22,9 @@ const ROOM: usize = 64 << 10;
 const NUMBERS: usize = 16;
 const HASH: usize = 32;
 
+/// The longest content, in bytes. Whoever wrote a larger number is not this program.
+const LARGEST: u64 = 256 << 20;
+
 /// A whole copy of the content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileCopy {
@@ -32,27 +35,32 @@ pub struct FileCopy {
 }
 
 impl FileCopy {
+    fn numbers(&self) -> [[u8; NUMBERS / 2]; 2] {
+        [self.number, self.content.len() as u64].map(u64::to_le_bytes)
+    }
+
+    fn hash(&self) -> [u8; HASH] {
+        Sha256::new().chain_update(self.numbers().as_flattened()).chain_update(&self.content).finalize().into()
+    }
+
     fn bytes(&self) -> Vec<u8> {
-        let numbers = [self.number, self.content.len() as u64].map(u64::to_le_bytes);
-        let hash = Sha256::new().chain_update(numbers.as_flattened()).chain_update(&self.content).finalize();
-        [numbers.as_flattened(), &hash, &self.content].concat()
+        [self.numbers().as_flattened(), &self.hash(), &self.content].concat()
     }
 
     /// The copy at this place of a file, if it is whole and takes no more than `room`.
     fn at(file: &File, place: u64, room: u64) -> io::Result<Option<FileCopy>> {
         let mut numbers = [[0; NUMBERS / 2]; 2];
-        if file.read_at(numbers.as_flattened_mut(), place)? < NUMBERS {
-            return Ok(None);
-        }
+        let mut hash = [0; HASH];
+        let read =
+            file.read_at(numbers.as_flattened_mut(), place)? + file.read_at(&mut hash, place + NUMBERS as u64)?;
         let [number, length] = numbers.map(u64::from_le_bytes);
         let before = (NUMBERS + HASH) as u64;
-        if length > room.saturating_sub(before) {
+        if read as u64 != before || length > room.saturating_sub(before).min(LARGEST) {
             return Ok(None);
         }
-        let mut bytes = vec![0; (before + length) as usize];
-        let read = file.read_at(&mut bytes, place)?;
-        let copy = FileCopy { number, content: bytes[NUMBERS + HASH..].to_vec() };
-        Ok((read == bytes.len() && copy.bytes() == bytes).then_some(copy))
+        let mut copy = FileCopy { number, content: vec![0; length as usize] };
+        let read = file.read_at(&mut copy.content, place + before)?;
+        Ok(Some(copy).filter(|copy| read as u64 == length && copy.hash() == hash))
     }
 }
 
@@ -63,7 +71,7 @@ impl FileCopy {
 /// The file cannot be read.
 pub fn newest_copy(path: &Path) -> Result<Option<FileCopy>, FileError> {
     let read = || -> io::Result<Option<FileCopy>> {
-        let Some(file) = opened(path, OpenOptions::new().read(true))? else { return Ok(None) };
+        let Some(file) = opened(path, OpenOptions::new().read(true), |_| true)? else { return Ok(None) };
         Ok(newest(&file)?.map(|(copy, _)| copy))
     };
     read().map_err(failed("read", path))
@@ -78,7 +86,8 @@ pub fn newest_copy(path: &Path) -> Result<Option<FileCopy>, FileError> {
 pub fn write_copy(path: &Path, copy: &FileCopy) -> Result<(), FileError> {
     let bytes = copy.bytes();
     let write = || -> io::Result<bool> {
-        let Some(file) = opened(path, OpenOptions::new().read(true).write(true))? else {
+        // Under another name, it is somebody else's file.
+        let Some(file) = opened(path, OpenOptions::new().read(true).write(true), |meta| meta.nlink() == 1)? else {
             // What is left of it, such as its rights, is not to pass on to the new one. A folder stays.
             let _ = fs::remove_file(path);
             return Ok(false);
@@ -115,11 +124,10 @@ fn newest(file: &File) -> io::Result<Option<(FileCopy, u64)>> {
     Ok([first?, second?].into_iter().flatten().max_by_key(|(copy, _)| copy.number))
 }
 
-/// The file, unless something else is in its place.
-fn opened(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
+/// The file, unless something else is in its place, or one that is not meant.
+fn opened(path: &Path, options: &mut OpenOptions, is_meant: fn(&Metadata) -> bool) -> io::Result<Option<File>> {
     match if_exists(fs::symlink_metadata(path))? {
-        // Under another name, it is somebody else's file.
-        Some(meta) if meta.is_file() && meta.nlink() == 1 => {
+        Some(meta) if meta.is_file() && is_meant(&meta) => {
             let opened = options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path);
             match opened.and_then(only_regular) {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),

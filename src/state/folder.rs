@@ -26,7 +26,8 @@ const HASH: &str = "hash";
 pub const SESSIONS_FOLDER: &str = OWN_FOLDER;
 
 /// The files of the state folder, except for those of memory.
-pub const STATE_FILES: [&str; 6] = ["contract.json", "task_spec.md", PROGRESS, UNTRACKED, PROTECTED, CARRIED];
+pub const STATE_FILES: [&str; 7] =
+    ["contract.json", "task_spec.md", PROGRESS, PROGRESS_COPIES, UNTRACKED, PROTECTED, CARRIED];
 
 /// The file of the state folder that lists what runs in place may carry over.
 pub const CARRIED: &str = "carried.json";
@@ -73,8 +74,7 @@ impl SessionFolder {
         let folders = folders.filter(|path| !path.is_dir() && found(path).is_some_and(|found| !found.is_dir()));
         let state = STATE_FILES.iter().chain(&MEMORY_FILES).map(|name| self.state().join(name));
         let logs = EVENT_LOGS.iter().map(|name| self.logs().join(name));
-        let others = [self.state().join(PROGRESS_COPIES), self.lock_path(), self.root.join("stop.json")];
-        let files = state.chain(logs).chain(others);
+        let files = state.chain(logs).chain([self.lock_path(), self.root.join("stop.json")]);
         folders.chain(files.filter(|path| found(path).is_some_and(|found| found.is_dir()))).collect()
     }
 

@@ -101,17 +101,19 @@ impl Journal {
     }
 
     /// Reads the journal of a state folder; `None` when there is none. After a power cut, and after a kill in the moment of a
-    /// write, `progress.json` is older than the durable copy, or empty.
+    /// write, `progress.json` is older than the durable copy, or a part of it.
     pub fn read(state: &Path) -> Result<Option<Self>, StateError> {
         let path = state.join(PROGRESS);
         let shown = read_json::<Journal>(&path);
-        let is_empty = || read_regular(&path).is_ok_and(|content| content.iter().all(|byte| *byte == 0));
-        let known = match &shown {
-            Ok(Some(shown)) => shown.step,
-            Err(StateError::Json { .. }) if is_empty() => 0,
-            Ok(None) | Err(_) => return shown,
+        if matches!(shown, Ok(None)) {
+            return shown;
+        }
+        let is_newer = |copy: &FileCopy| match &shown {
+            Ok(shown) => shown.as_ref().is_some_and(|shown| shown.step < copy.number),
+            Err(StateError::Json { .. }) => read_regular(&path).is_ok_and(|content| is_torn(&content, &copy.content)),
+            Err(_) => false,
         };
-        let newer = newest_copy(&state.join(PROGRESS_COPIES))?.filter(|copy| copy.number > known);
+        let newer = newest_copy(&state.join(PROGRESS_COPIES))?.filter(is_newer);
         let newer = newer.map(|copy| from_bytes(&path, &copy.content)).transpose()?;
         let Some(mut journal) = newer.map_or(shown, |newer| Ok(Some(newer)))? else { return Ok(None) };
         JournalDocument::COPIES.iter().for_each(|key| drop(journal.unknown_fields.shift_remove(*key)));
@@ -314,7 +316,9 @@ impl Journal {
     pub fn write_after(&mut self, unsynced: Unsynced, state: &Path, now: Timestamp) -> Result<(), StateError> {
         unsynced.sync().map_err(|(path, source)| FileError { action: "sync", path, source })?;
         let (path, copies) = (state.join(PROGRESS), state.join(PROGRESS_COPIES));
-        self.step += 1;
+        // That of another journal may be there, such as one that was lost.
+        let newest = newest_copy(&copies)?.map_or(0, |copy| copy.number);
+        self.step = self.step.max(newest).saturating_add(1);
         let copy = FileCopy { number: self.step, content: json_text(&path, &self.written(now))? };
         let is_new = !path.exists();
         write_copy(&copies, &copy)?;
@@ -327,6 +331,15 @@ impl Journal {
         self.presence.show(now);
         JournalDocument { phase: self.phase(), open: self.first(), journal: self }
     }
+}
+
+/// The size of the blocks by which a file system puts a file on the disk, in bytes: no smaller one is usual.
+const BLOCK: usize = 512;
+
+/// Returns whether a file is what a power cut may leave of one with this content: some of its first blocks.
+fn is_torn(file: &[u8], content: &[u8]) -> bool {
+    let written = file.len() - file.iter().rev().take_while(|byte| **byte == 0).count();
+    written.is_multiple_of(BLOCK) && content.starts_with(&file[..written])
 }
 
 #[cfg(test)]
@@ -389,16 +402,28 @@ mod tests {
         journal.enter(Attempt::Guard(draft(3)));
         journal.write(state, now).unwrap();
         // What a kill in the moment of a write leaves, and what a power cut may leave.
-        for left in [&older[..], b"", &[0; 99]] {
+        let newest = fs::read(&path).unwrap();
+        for left in [&older[..], b"", &[0; 99], &newest[..BLOCK], &[&newest[..BLOCK], &[0; BLOCK]].concat()] {
             fs::write(&path, left).unwrap();
             assert_eq!(Journal::read(state).unwrap().as_ref(), Some(&journal));
         }
-        fs::write(&path, b"{").unwrap();
-        assert!(matches!(Journal::read(state), Err(StateError::Json { .. })), "somebody damaged it");
+        for damage in [&newest[..1], &newest[..BLOCK + 1], &[b'x'; BLOCK]] {
+            fs::write(&path, damage).unwrap();
+            assert!(matches!(Journal::read(state), Err(StateError::Json { .. })), "somebody damaged it");
+        }
         fs::remove_file(&path).unwrap();
         assert_eq!(Journal::read(state).unwrap(), None, "somebody deleted it");
-        // One that is made again has a lower number than the copies.
+        // One that is made again, and one that is written as it was before, are newer than the copies.
         let mut again = Journal::new(state, now);
+        again.write(state, now).unwrap();
+        let shown = fs::read(&path).unwrap();
+        let mut other = Journal { step: 0, ..again.clone() };
+        other.enter(Attempt::Run(made(4)));
+        other.write(state, now).unwrap();
+        fs::write(&path, &shown).unwrap();
+        assert_eq!(Journal::read(state).unwrap().as_ref(), Some(&other));
+        let mut again = other;
+        again.step = u64::MAX;
         again.write(state, now).unwrap();
         fs::write(&path, b"").unwrap();
         assert_eq!(Journal::read(state).unwrap().as_ref(), Some(&again));

@@ -331,7 +331,7 @@ fn an_ablation_goes_by_the_hidden_values_and_no_agent_can_read_them() {
     let (refs, records) = (repo.git(["for-each-ref"]), ar(&repo, ["export", "--to", "jsonl", "t"]).ok().stdout);
     const ABLATE: [&str; 7] = ["ablate", "--holdout", "--tag", "t", "--runs", "2", "--format"];
     let ablate = |format| ar_in_time(&repo, ABLATE.iter().chain(&[format])).ok();
-    // The run whose evaluator was cut off is made again.
+    // The evaluator that was cut off is made again, and its run is not.
     killed_in_evaluator(&repo, &ABLATE);
     // Without experiment 4, the truth is 1.5 instead of 1.0.
     let said = ablate("json").json();
@@ -347,14 +347,24 @@ fn an_ablation_goes_by_the_hidden_values_and_no_agent_can_read_them() {
     }
     assert_eq!((values.len(), evaluated(&repo).len()), (4, 5));
     assert_eq!((repo.git(["for-each-ref"]), ar(&repo, ["export", "--to", "jsonl", "t"]).ok().stdout), (refs, records));
+    let failing = repo.outside().join("fails");
+    fs::write(&failing, "").unwrap();
+    let failed = ar(&repo, ["ablate", "--holdout", "--tag", "t", "--runs", "3"]).exits(1);
+    assert!(failed.stderr.contains("the run of the evaluator of "), "{failed:#?}");
+    assert!(failed.stderr.contains("hint: fix the evaluator, then repeat the command"), "{failed:#?}");
+    fs::remove_file(&failing).unwrap();
+    let said = ar_in_time(&repo, ["ablate", "--holdout", "--tag", "t", "--runs", "3", "--format", "json"]).ok().json();
+    assert!((said["kept"][1]["contribution"].as_f64().unwrap() - 0.5).abs() < 0.2, "{said:#}");
+    // Both trees with each of three seeds.
+    assert_eq!(made(&repo).iter().filter(|run| ["4 6", "4 7", "4 8"].contains(&run.as_str())).count(), 6);
     // What was made counts, and nothing is left.
     let text = ablate("table").stdout;
-    assert!(text.contains("by the hidden values of 2 fresh runs of each"), "{text}");
-    assert_eq!((evaluated(&repo).len(), repo.git(["worktree", "list"]).lines().count()), (5, 1));
+    assert!(text.contains("by the hidden values of 3 fresh runs of each"), "{text}");
+    assert_eq!((evaluated(&repo).len(), repo.git(["worktree", "list"]).lines().count()), (8, 1));
     assert!(!repo.exists(".autoresearch/t/runs/verify"));
     // A comparison has other seeds.
     verify(&repo);
-    assert!(compared(&repo).iter().all(|(_, seed, ..)| *seed > 7), "{:?}", compared(&repo));
+    assert!(compared(&repo).iter().all(|(_, seed, ..)| *seed > 8), "{:?}", compared(&repo));
     ar(&repo, ["ablate", "--holdout", "--drop", "--tag", "t"]).exits(2);
 }
 

@@ -7,7 +7,9 @@ use crate::domain::{
     Ablated, AblatedRun, AblationStep, CommitId, ExperimentId, FORMAT_VERSION, Record, experiment_name, list,
 };
 use crate::git::Merged;
-use crate::rules::{AblatingRun, AblationState, AblationTerms, HiddenBook, HiddenEntry, ablation, most_ablating_runs};
+use crate::rules::{
+    AblatingRun, AblationState, AblationTerms, EvaluatedAblation, HiddenBook, HiddenEntry, ablation, most_ablating_runs,
+};
 use crate::session::SessionView;
 use crate::session::errors::{CannotStart, SessionError, VerifyError, refuse};
 use crate::session::handlers::write_tag;
@@ -48,9 +50,12 @@ pub async fn ablate(
     let chain = view.kept_chain()?;
     let [_, kept @ ..] = chain.as_slice() else { return Err(view.nothing_kept().into()) };
     let Some(best) = kept.last() else { return Err(view.nothing_kept().into()) };
-    let place = FreshRuns::open(&[view], terms, interrupts).await?;
+    let mut place = FreshRuns::open(&[view], terms, interrupts).await?;
+    if terms.holdout {
+        place.mark = format!("ablate {}", view.tag);
+    }
     let notes = AblationNotes { view, best, holdout: terms.holdout };
-    let mut found = notes.begun(runs)?;
+    let mut ablated = notes.begun(runs)?;
     let keeps: Vec<ExperimentId> = kept.iter().map(|record| record.id).collect();
     let [visible, of_hidden] = notes.book()?.groups_besides(&view.history, None);
     let others = if terms.holdout { of_hidden } else { visible };
@@ -64,18 +69,20 @@ pub async fn ablate(
         let terms = AblationTerms {
             direction,
             keeps: &keeps,
-            runs: found.runs,
+            runs: ablated.found.runs,
             drops,
             first_seed,
             others: &others,
             takes_seeds: view.history.takes_seeds(),
             stuck: &stuck,
         };
-        let AblationState { kept, dropped, next } = ablation(&terms, &found.values);
-        found.kept = kept;
+        let AblationState { kept, dropped, next } = ablation(&terms, &ablated.found.values);
+        ablated.found.kept = kept;
         if drops {
-            found.dropped = dropped;
+            ablated.found.dropped = dropped;
         }
+        let unevaluated = ablated.unevaluated();
+        let next = if unevaluated.is_empty() { next } else { unevaluated };
         // The runs of a new plan may be impossible.
         if trees.make_new(&next)? {
             continue;
@@ -91,20 +98,22 @@ pub async fn ablate(
                 refuse_branch(view, branch)?;
             }
             let can_go = keeps.len() - stuck.iter().filter(|together| together.len() == 1).count();
-            let most = most_ablating_runs(can_go, found.runs, drops).saturating_sub(sure_runs(&found));
+            let found = &ablated.found;
+            let most = most_ablating_runs(can_go, found.runs, drops).saturating_sub(sure_runs(found));
             let (runs, slots) = (next.len() as u64, place.slots());
             let seconds = usual_seconds(best);
             publish(&FreshNews::Planned { runs, more: most.saturating_sub(runs), slots, seconds });
             is_planned = true;
         }
-        if !measure(&place, &trees, &notes, &next, &mut found, publish).await? {
+        if !measure(&place, &trees, &notes, &next, &mut ablated, publish).await? {
             return Ok(None);
         }
     }
-    notes.write(&found)?;
+    notes.write(&ablated)?;
     if terms.holdout {
         place.clear(&view.repo, &notes.book()?)?;
     }
+    let found = ablated.found;
     let branch = branch.filter(|_| !found.dropped.is_empty());
     let branch = branch.map(|branch| trees.branch(branch, found.dropped.clone())).transpose()?;
     let stuck = trees.stuck_alone(&found.values);
@@ -128,27 +137,30 @@ impl AblationNotes<'_> {
     }
 
     /// The ablation as far as it was made, with at least `runs` runs of each tree.
-    fn begun(&self, runs: u32) -> Result<Ablated, SessionError> {
+    fn begun(&self, runs: u32) -> Result<EvaluatedAblation, SessionError> {
         let (view, best) = (self.view, self.best.id);
+        let of_tag = |found| EvaluatedAblation { visible: Vec::new(), found };
         let known = match self.holdout {
-            true => self.book()?.ablated().iter().find(|known| known.best == best).cloned(),
-            false => read_tag(&view.repo, &view.tag.ablated_ref(best), |known: &Ablated| known.version)?,
+            true => self.book()?.ablated().iter().find(|known| known.found.best == best).cloned(),
+            false => read_tag(&view.repo, &view.tag.ablated_ref(best), |known: &Ablated| known.version)?.map(of_tag),
         };
-        let mut found = known.unwrap_or_else(|| Ablated { version: FORMAT_VERSION, best, ..Ablated::default() });
+        let mut ablated =
+            known.unwrap_or_else(|| of_tag(Ablated { version: FORMAT_VERSION, best, ..Ablated::default() }));
+        let found = &mut ablated.found;
         found.runs = found.runs.max(runs);
         // A run without a number is tried again: it may have been chance.
         let failed = found.values.iter().filter(|run| run.value.is_none()).map(|run| run.without.clone());
         let failed: Vec<Vec<ExperimentId>> = failed.collect();
         let failures = |run: &AblatedRun| failed.iter().filter(|without| **without == run.without).count();
         found.values.retain(|run| run.value.is_some() || failures(run) > 1);
-        Ok(found)
+        Ok(ablated)
     }
 
-    fn write(&self, found: &Ablated) -> Result<(), SessionError> {
+    fn write(&self, ablated: &EvaluatedAblation) -> Result<(), SessionError> {
         let (view, best) = (self.view, self.best);
         match self.holdout {
-            true => Ok(self.file().add(&HiddenEntry::Ablated { hidden: Box::new(found.clone()) })?),
-            false => write_tag(&view.repo, &view.tag.ablated_ref(best.id), &best.commit, found),
+            true => Ok(self.file().add(&HiddenEntry::Ablated(Box::new(ablated.clone())))?),
+            false => write_tag(&view.repo, &view.tag.ablated_ref(best.id), &best.commit, &ablated.found),
         }
     }
 }
@@ -159,7 +171,7 @@ async fn measure(
     trees: &ReducedTree<'_>,
     notes: &AblationNotes<'_>,
     next: &[AblatingRun],
-    found: &mut Ablated,
+    ablated: &mut EvaluatedAblation,
     publish: &mut dyn FnMut(&FreshNews<'_>),
 ) -> Result<bool, SessionError> {
     let AblationNotes { best, holdout, .. } = *notes;
@@ -170,8 +182,9 @@ async fn measure(
             subjects.insert(&run.without, place.subject(trees.view, best, commit)?);
         }
     }
+    let unevaluated = ablated.unevaluated();
     let wanted: Vec<FreshRun<'_>> =
-        next.iter().map(|run| (&subjects[run.without.as_slice()], run.seed, false)).collect();
+        next.iter().map(|run| (&subjects[run.without.as_slice()], run.seed, unevaluated.contains(run))).collect();
     place
         .make(&wanted, &mut |index, ended| {
             let AblatingRun { without, step, seed } = next[index].clone();
@@ -183,17 +196,20 @@ async fn measure(
             let what = if is_hidden { format!("the evaluator of {what}") } else { what };
             let Some(value) = ended.told(&what, seed, publish) else { return Ok(()) };
             let value = match value {
-                // Its evaluator follows.
-                Ok(_) if holdout && !is_hidden => return Ok(()),
                 Ok(value) => Some(value.value),
-                // A failure without any change, or outside the code, says nothing of a change.
-                Err(it) if without.is_empty() || !it.is_of_code => {
+                // A failure without any change, of the evaluator, or outside the code, says nothing of a change.
+                Err(it) if without.is_empty() || is_hidden || !it.is_of_code => {
                     return Err(VerifyError::Failed { what, seed, why: it.why, is_hidden }.into());
                 }
                 Err(_) => None,
             };
-            found.values.push(AblatedRun { without, step, seed, value });
-            notes.write(found)
+            let is_to_evaluate = holdout && !is_hidden && value.is_some();
+            let runs = if is_to_evaluate { &mut ablated.visible } else { &mut ablated.found.values };
+            let run = AblatedRun { without, step, seed, value };
+            // The tree of one that ended may have been deleted before its evaluator began.
+            runs.retain(|known| (&known.without, known.step, known.seed) != (&run.without, step, seed));
+            runs.push(run);
+            notes.write(ablated)
         })
         .await
 }

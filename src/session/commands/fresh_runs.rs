@@ -97,7 +97,7 @@ pub(super) struct FreshRuns<'a> {
     /// The folder of the working trees.
     home: (PathBuf, Option<TempDir>),
     executor: Executor,
-    /// The mark of the working trees: that they are temporary, or the pair whose comparison goes on with them.
+    /// The mark of the working trees: that they are temporary, or the command that goes on with them.
     pub(super) mark: String,
     /// The sessions' folders, where `ar stop` leaves its requests, with their locks.
     held: Vec<(SessionFolder, OwnerLock)>,
@@ -182,7 +182,7 @@ impl<'a> FreshRuns<'a> {
 
     /// Removes the trees of runs with the hidden split, also those of killed processes, unless one waits for its evaluator.
     pub(super) fn clear(&self, repo: &Repo, book: &HiddenBook) -> Result<(), SessionError> {
-        if book.pairs().iter().any(|pair| !pair.unevaluated().is_empty()) {
+        if book.awaits_evaluator() {
             return Ok(());
         }
         let home = real(&self.home.0);

@@ -42,7 +42,8 @@ pub async fn verify(
     let views = if is_one_session { vec![b.view] } else { vec![a.view, b.view] };
     let mut place = FreshRuns::open(&views, terms, interrupts).await?;
     if terms.holdout {
-        place.mark = [a, b].map(|side| format!("{}:{}", side.view.tag, side.record.id)).join(" ");
+        let [a, b] = [a, b].map(|side| format!("{}:{}", side.view.tag, side.record.id));
+        place.mark = format!("verify {a} {b}");
     }
     let name = b.view.tag.verified_ref((!is_one_session).then_some(&a.view.tag), a.record.id, b.record.id);
     let (mut pair, others) = known_pair((a, b), &name, terms.holdout)?;

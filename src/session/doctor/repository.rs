@@ -122,14 +122,18 @@ fn locks(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
     Ok(repo.locks()?.into_iter().map(finding).collect())
 }
 
+/// Returns whether a mark is a command with `--holdout` whose words are tags and experiments.
+fn is_fresh(mark: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || " :._-/".contains(c);
+    ["verify ", "ablate "].iter().any(|command| mark.starts_with(command)) && mark.chars().all(is_word)
+}
+
 fn left_worktree(git_dir: &Path, dir: &Path) -> Finding {
     let what = format!("a killed `ar repro`, `verify` or `ablate` left the working tree {} behind", dir.display());
     Finding::warning(Area::Repository, what).hint(match worktree_mark(git_dir).as_str() {
         TEMPORARY => REPAIR.to_owned(),
         "" => format!("git worktree remove --force {}", shell_word(dir)),
-        pair if pair.chars().all(|c| c.is_alphanumeric() || " :._-/".contains(c)) => {
-            format!("repeat `ar verify {pair} --holdout`, which goes on")
-        }
+        command if is_fresh(command) => format!("repeat `ar {command} --holdout`, which goes on"),
         // Somebody else wrote it.
         _ => "repeat `ar verify --holdout` for the same pair, which goes on".to_owned(),
     })

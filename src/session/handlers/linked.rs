@@ -409,7 +409,7 @@ pub(crate) async fn clear_command_worktrees(repo: &Repo) -> Result<Vec<PathBuf>,
 }
 
 /// The mark of the working tree of a command beside a loop, by its folder in git: that the command made its folder, nothing where
-/// the user named it, or the pair whose comparison goes on with it.
+/// the user named it, or the command that goes on with it.
 pub(crate) fn worktree_mark(git_dir: &Path) -> String {
     std::fs::read_to_string(git_dir.join(REPRO_FOLDER).join(UNFINISHED)).unwrap_or_default()
 }

@@ -150,19 +150,20 @@ pub(crate) fn first_fresh_seed(repo: &Repo, tag: &Tag, history: &History) -> Res
     const IN_THE_LOOP: u64 = 5;
     let mut seeds: Vec<u64> =
         history.records().iter().flat_map(|record| &record.runs).filter_map(|run| run.seed).collect();
-    let mut ablated: Vec<Ablated> = read_messages(repo, tag, "ablated")?;
+    let ablated: Vec<Ablated> = read_messages(repo, tag, "ablated")?;
+    seeds.extend(ablated.iter().flat_map(|ablated| &ablated.values).map(|run| run.seed));
     for other in session_tags(repo)? {
         let mut pairs: Vec<VerifiedPair> = read_messages(repo, &other, "verified")?;
         let hidden = HiddenFile::new(&SessionFolder::new(repo.main_worktree(), &other).state()).read()?;
         pairs.extend(hidden.pairs().iter().map(|pair| pair.visible.clone()));
         if other == *tag {
-            ablated.extend_from_slice(hidden.ablated());
+            let runs = hidden.ablated().iter().flat_map(|it| it.visible.iter().chain(&it.found.values));
+            seeds.extend(runs.map(|run| run.seed));
         }
         for pair in pairs.iter().filter(|pair| other == *tag || pair.a.is_of(tag)) {
             seeds.extend(pair.values_a.iter().chain(&pair.values_b).map(|(seed, _)| *seed));
         }
     }
-    seeds.extend(ablated.iter().flat_map(|ablated| &ablated.values).map(|run| run.seed));
     Ok(seeds.into_iter().max().unwrap_or_default().max(IN_THE_LOOP).saturating_add(1))
 }
 

@@ -33,7 +33,7 @@ use crate::session::errors::SessionError;
 use crate::session::files::{exclude_own, expected_tip, session_tags};
 use crate::state::{
     Added, FINDINGS, ITERATIONS, IdeaFile, Iteration, Journal, LESSONS, LessonFile, Memory, OwnerLock, PROGRESS,
-    Presence, SessionFolder, StateError, read_json,
+    PROGRESS_COPIES, Presence, SessionFolder, StateError, read_json,
 };
 use crate::{crash, rules};
 
@@ -182,7 +182,8 @@ impl Store {
         self.journal.write_after(unsynced, &self.folder.state(), now)?;
         (self.written.journal, self.written.at) = (self.journal.clone(), Instant::now());
         self.written.stamp = FileStamp::of(&path);
-        self.expected.expect_again(&path);
+        let copies = self.folder.state().join(PROGRESS_COPIES);
+        [path, copies].iter().for_each(|path| self.expected.expect_again(path));
         Ok(())
     }
 

@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CONFIRMED, Contender, Estimate, FreshStep, NextStep, Sample, Verdict, bar, baseline_with, estimate, fresh_groups,
-    fresh_groups_besides, fresh_runs, judge, judge_pair, mean, next_step, noise, numbered_keep, step_before_verdict,
-    too_little, with_runs,
+    AblatingRun, CONFIRMED, Contender, Estimate, FreshStep, NextStep, Sample, Verdict, bar, baseline_with, estimate,
+    fresh_groups, fresh_groups_besides, fresh_runs, judge, judge_pair, mean, next_step, noise, numbered_keep,
+    step_before_verdict, too_little, with_runs,
 };
 use crate::domain::{
-    Ablated, CommitId, Contract, DiffStat, Direction, ExperimentId, Number, Outcome, Record, Run, RunResult, RunRole,
-    VerifiedPair, count_of,
+    Ablated, AblatedRun, CommitId, Contract, DiffStat, Direction, ExperimentId, Number, Outcome, Record, Run,
+    RunResult, RunRole, VerifiedPair, count_of,
 };
 use crate::rules::{History, Measurement};
 
@@ -143,6 +143,27 @@ impl ComparedPair {
     }
 }
 
+/// An ablation where an evaluator may follow each run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EvaluatedAblation {
+    /// The runs that ended and have an evaluator that follows, by their visible values.
+    pub visible: Vec<AblatedRun>,
+    /// By the values that count: where an evaluator follows, its own.
+    #[serde(rename = "hidden")]
+    pub found: Ablated,
+}
+
+impl EvaluatedAblation {
+    /// The runs that ended and whose evaluator did not.
+    pub fn unevaluated(&self) -> Vec<AblatingRun> {
+        let is_same = |one: &AblatedRun, other: &AblatedRun| {
+            (&one.without, one.step, one.seed) == (&other.without, other.step, other.seed)
+        };
+        let open = self.visible.iter().filter(|run| !self.found.values.iter().any(|known| is_same(known, run)));
+        open.map(|run| AblatingRun { without: run.without.clone(), step: run.step, seed: run.seed }).collect()
+    }
+}
+
 /// A line of `hidden.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -154,10 +175,7 @@ pub enum HiddenEntry {
     /// Two experiments that fresh runs compare.
     Verified(Box<ComparedPair>),
     /// The best experiment with and without kept changes.
-    Ablated {
-        /// By the hidden values of fresh runs.
-        hidden: Box<Ablated>,
-    },
+    Ablated(Box<EvaluatedAblation>),
 }
 
 /// All runs and verdicts of a session that no agent may read.
@@ -166,7 +184,7 @@ pub struct HiddenBook {
     runs: Vec<HiddenRun>,
     verdicts: Vec<HiddenVerdict>,
     pairs: Vec<ComparedPair>,
-    ablated: Vec<Ablated>,
+    ablated: Vec<EvaluatedAblation>,
 }
 
 impl FromIterator<HiddenEntry> for HiddenBook {
@@ -200,9 +218,9 @@ impl HiddenBook {
                 self.pairs.retain(|known| !is_same(&known.visible));
                 self.pairs.push(*pair);
             }
-            HiddenEntry::Ablated { hidden } => {
-                self.ablated.retain(|known| known.best != hidden.best);
-                self.ablated.push(*hidden);
+            HiddenEntry::Ablated(ablated) => {
+                self.ablated.retain(|known| known.found.best != ablated.found.best);
+                self.ablated.push(*ablated);
             }
         }
     }
@@ -223,8 +241,14 @@ impl HiddenBook {
     }
 
     /// All ablations.
-    pub fn ablated(&self) -> &[Ablated] {
+    pub fn ablated(&self) -> &[EvaluatedAblation] {
         &self.ablated
+    }
+
+    /// Returns whether a fresh run of a command ended and waits for its evaluator.
+    pub fn awaits_evaluator(&self) -> bool {
+        self.pairs.iter().any(|pair| !pair.unevaluated().is_empty())
+            || self.ablated.iter().any(|ablated| !ablated.unevaluated().is_empty())
     }
 
     /// The fresh runs that each experiment has besides those of a pair, by their visible values and by their hidden ones.
