@@ -67,7 +67,7 @@ pub(super) enum Command {
     /// Remove a session, after a bundle of its refs: branch, records, working trees, files
     Delete(DeleteArgs),
     /// Print what an agent must know for the next experiment
-    Brief(SessionArgs),
+    Brief(BriefArgs),
     /// Add, list or drop ideas for the agents
     #[command(subcommand)]
     Idea(IdeaCommand),

@@ -26,7 +26,7 @@ use super::error::CliError;
 use super::process::{current_dir, runtime};
 use super::settings::{SettingsArgs, called_by_loop, clock, is_png};
 use super::{
-    DiffArgs, ExtractArgs, LogArgs, ReportArgs, ReportFormat, SessionArgs, ShowArgs, error, messages, output, research,
+    BriefArgs, DiffArgs, ExtractArgs, LogArgs, ReportArgs, ReportFormat, ShowArgs, error, messages, output, research,
     resolve_session, settings,
 };
 
@@ -218,8 +218,8 @@ pub(super) fn diff(args: DiffArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Prints what an agent has to know for the next experiment.
-pub(super) fn brief(args: SessionArgs) -> Result<ExitCode, CliError> {
-    let view = resolve_session::open(args.tag())?;
+pub(super) fn brief(args: BriefArgs) -> Result<ExitCode, CliError> {
+    let view = resolve_session::open(args.session.tag())?;
     if !called_by_loop() {
         let notices = Box::new(|event: &Event| {
             if let Event::Notice(notice) = event {
@@ -228,7 +228,15 @@ pub(super) fn brief(args: SessionArgs) -> Result<ExitCode, CliError> {
         });
         runtime()?.block_on(hear_guardians(&view.repo, &view.tag, clock()?, notices))?;
     }
-    output::text(&view.brief(called_by_loop())?);
+    let text = view.brief(called_by_loop())?;
+    match args.format {
+        Format::Table | Format::Md => output::text(&text),
+        Format::Csv => {
+            let lines: &dyn Fn(&&str) -> String = &|line| (*line).to_owned();
+            output::text(&Grid::of(text.lines(), &[("line", Align::Text, lines)]).render(Format::Csv, None));
+        }
+        Format::Json => output::json(&json!({"version": FORMAT_VERSION, "tag": view.tag, "text": text})),
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -49,6 +49,18 @@ fn without_a_tag_the_active_session_comes_before_the_newest() {
 }
 
 #[test]
+fn a_brief_comes_in_every_format() {
+    let repo = training_repo();
+    session(&repo, "a", "2026-11-20T22:00:00Z");
+    let text = ar(&repo, ["brief"]).ok().stdout;
+    let formatted = |format| ar(&repo, ["brief", "--format", format]).ok();
+    assert_eq!((formatted("table").stdout, formatted("md").stdout), (text.clone(), text.clone()));
+    let json = formatted("json").json();
+    assert_eq!((&json["version"], &json["tag"], &json["text"]), (&1.into(), &"a".into(), &text.into()));
+    assert!(formatted("csv").stdout.starts_with("line\n## The goal\n"));
+}
+
+#[test]
 fn the_tag_is_an_option_wherever_a_session_is_meant() {
     let repo = training_repo();
     session(&repo, "a", "2026-11-20T22:00:00Z");

@@ -150,6 +150,15 @@ pub(in crate::cli) struct ShowArgs {
 }
 
 #[derive(Debug, Args)]
+pub(in crate::cli) struct BriefArgs {
+    #[command(flatten)]
+    pub(in crate::cli) session: SessionArgs,
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: Format,
+}
+
+#[derive(Debug, Args)]
 pub(in crate::cli) struct DiffArgs {
     /// Experiment: its number, a hash prefix, best, baseline or last; nov20/7 in another session
     #[arg(value_name = "A")]
