@@ -68,7 +68,7 @@ pub(super) enum Command {
     Delete(DeleteArgs),
     /// Print what an agent must know for the next experiment
     Brief(BriefArgs),
-    /// Add, list or drop ideas for the agents
+    /// Add, list, edit or drop ideas for the agents
     #[command(subcommand)]
     Idea(IdeaCommand),
     /// Print the values found in a log

@@ -65,7 +65,7 @@ fn list(name: &str, entries: &impl Serialize, grid: &Grid, format: Format) {
     }
 }
 
-/// Adds an idea to the backlog of the repository, lists what is in it, or drops an idea.
+/// Adds an idea to the backlog of the repository, lists what is in it, edits or drops an idea.
 pub(super) fn idea(command: IdeaCommand) -> Result<ExitCode, CliError> {
     match command {
         IdeaCommand::Add { text, direction, kind, score } => say(Said::Idea(NewIdea { text, kind, direction, score })),
@@ -76,6 +76,7 @@ pub(super) fn idea(command: IdeaCommand) -> Result<ExitCode, CliError> {
             Ok(ExitCode::SUCCESS)
         }
         IdeaCommand::Drop { idea } => say(Said::Drop { idea }),
+        IdeaCommand::Edit { idea, text } => say(Said::Edit { idea, text }),
     }
 }
 
@@ -84,7 +85,24 @@ fn add_idea(dir: &Path, idea: &NewIdea, who: &str) -> Result<String, CliError> {
     let added = open_backlog(dir)?.add(idea, who, clock()?.now())?;
     Ok(match added {
         Added::New(id) => format!("added {} {id}", idea.kind),
-        Added::Known(known) => format!("already listed: {} {} ({})", known.idea.kind, known.id, known.state),
+        Added::Known(known) => already_listed(&known),
+    })
+}
+
+fn already_listed(known: &Idea) -> String {
+    format!("already listed: {} {} ({})", known.idea.kind, known.id, known.state)
+}
+
+fn unknown_idea(idea: u32) -> CliError {
+    CliError::new(format!("the backlog has no idea {idea}"), Some("run `ar idea list` to see them".into()))
+}
+
+/// Replaces the text of an idea of the repository that `dir` is in, in the name of `who`. Returns a line that says so.
+fn edit_idea(dir: &Path, idea: u32, text: &str, who: &str) -> Result<String, CliError> {
+    let edited = open_backlog(dir)?.edit(idea, text, who, clock()?.now())?;
+    Ok(match edited.ok_or_else(|| unknown_idea(idea))? {
+        Added::New(id) => format!("edited idea {id}: {text}"),
+        Added::Known(known) => already_listed(&known),
     })
 }
 
@@ -92,9 +110,7 @@ fn add_idea(dir: &Path, idea: &NewIdea, who: &str) -> Result<String, CliError> {
 fn drop_idea(dir: &Path, idea: u32, who: &str) -> Result<String, CliError> {
     let dropped = |_: &Idea| (IdeaState::Dropped, false);
     let found = open_backlog(dir)?.mark(|known| known.id == idea, dropped, who, clock()?.now());
-    let found = found?.ok_or_else(|| {
-        CliError::new(format!("the backlog has no idea {idea}"), Some("run `ar idea list` to see them".into()))
-    })?;
+    let found = found?.ok_or_else(|| unknown_idea(idea))?;
     let dropped = if found.state == IdeaState::Dropped { "already dropped:" } else { "dropped" };
     Ok(format!("{dropped} {} {idea}: {}", found.idea.kind, found.idea.text))
 }
@@ -183,6 +199,10 @@ fn write_down(dir: &Path, said: Said, tag: Option<&str>, experiment: Option<&str
             add_idea(dir, &NewIdea { text, ..new }, &author(tag, experiment))
         }
         Said::Drop { idea } => drop_idea(dir, idea, &author(tag, experiment)),
+        Said::Edit { idea, text: new } => {
+            let new = text(&new).map_err(|error| CliError::usage(error, "see `ar idea --help`"))?;
+            edit_idea(dir, idea, &new, &author(tag, experiment))
+        }
         Said::Note { experiment, text: note, tag } => {
             let experiment = experiment.parse().map_err(|error| CliError::usage(error, "see `ar note --help`"))?;
             let tag = tag.map(|tag| tag.parse()).transpose().map_err(|error| CliError::usage(error, "see `ar log`"))?;

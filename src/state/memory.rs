@@ -183,10 +183,13 @@ impl Memory {
     }
 }
 
-/// One line: an idea with its state. A later line with the same text sets the state only.
+/// One line: an idea with its state. A later line with the same text sets the state only, one that edits sets the text only.
 #[derive(Debug, Serialize, Deserialize)]
 struct IdeaLine {
     version: u32,
+    /// The text of the idea until now, where this line edits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    edits: Option<String>,
     #[serde(flatten)]
     idea: Idea,
 }
@@ -200,12 +203,12 @@ pub struct Backlog {
     pub damaged: usize,
 }
 
-/// The result of adding an idea.
+/// The result of adding or editing an idea.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Added {
-    /// The idea is new, with this number.
+    /// The text is new, under this number.
     New(u32),
-    /// The backlog already has it.
+    /// The backlog already has an idea with this text.
     Known(Idea),
 }
 
@@ -235,8 +238,13 @@ impl IdeaFile {
     pub fn read(&self) -> Result<Backlog, StateError> {
         let (lines, damaged) = lines::valid(&self.content()?, |line| lines::versioned::<IdeaLine>(&self.path, line))?;
         let mut ideas: Vec<Idea> = Vec::new();
-        let mut places = HashMap::new();
-        for IdeaLine { idea, .. } in lines {
+        let mut places: HashMap<_, usize> = HashMap::new();
+        for IdeaLine { edits, idea, .. } in lines {
+            if let Some(place) = edits.and_then(|text| places.remove(&idea_key(&text))) {
+                places.insert(idea_key(&idea.idea.text), place);
+                ideas[place].idea = idea.idea;
+                continue;
+            }
             match places.entry(idea_key(&idea.idea.text)) {
                 Entry::Occupied(place) => {
                     let known: &mut Idea = &mut ideas[*place.get()];
@@ -273,8 +281,27 @@ impl IdeaFile {
             return Ok(Added::Known(known.clone()));
         }
         let (id, state) = (next_id(&ideas), IdeaState::Open);
-        self.append(Idea { id, idea: idea.clone(), by: by.into(), time: now, state, unused: false })?;
+        self.append(Idea { id, idea: idea.clone(), by: by.into(), time: now, state, unused: false }, None)?;
         Ok(Added::New(id))
+    }
+
+    /// Replaces the text of the idea with this number, unless another idea has the new one; returns `None` if there is no such
+    /// idea.
+    ///
+    /// # Errors
+    ///
+    /// See [`add`](Self::add).
+    pub fn edit(&self, id: u32, text: &str, by: &str, now: Timestamp) -> Result<Option<Added>, StateError> {
+        let _lock = lines::lock(&self.path)?;
+        let ideas = self.read()?.ideas;
+        let Some(idea) = ideas.iter().find(|idea| idea.id == id).cloned() else { return Ok(None) };
+        let key = idea_key(text);
+        if let Some(known) = ideas.into_iter().find(|known| known.id != id && idea_key(&known.idea.text) == key) {
+            return Ok(Some(Added::Known(known)));
+        }
+        let edited = NewIdea { text: text.to_owned(), ..idea.idea.clone() };
+        self.append(Idea { idea: edited, by: by.into(), time: now, ..idea }, Some(idea.idea.text))?;
+        Ok(Some(Added::New(id)))
     }
 
     /// Sets the state of the first idea that is `meant` to what it `becomes`, and whether it was offered in vain; returns
@@ -294,13 +321,13 @@ impl IdeaFile {
         let Some(idea) = self.read()?.ideas.into_iter().find(meant) else { return Ok(None) };
         let (state, unused) = becomes(&idea);
         if (idea.state, idea.unused) != (state, unused) && idea.state != IdeaState::Dropped {
-            self.append(Idea { state, unused, by: by.into(), time: now, ..idea.clone() })?;
+            self.append(Idea { state, unused, by: by.into(), time: now, ..idea.clone() }, None)?;
         }
         Ok(Some(idea))
     }
 
-    fn append(&self, idea: Idea) -> Result<(), StateError> {
-        lines::add_durably(&self.path, &IdeaLine { version: FORMAT_VERSION, idea })
+    fn append(&self, idea: Idea, edits: Option<String>) -> Result<(), StateError> {
+        lines::add_durably(&self.path, &IdeaLine { version: FORMAT_VERSION, edits, idea })
     }
 
     /// Restores the lines of `held` that were deleted, before those that others added since; returns whether it did.

@@ -56,6 +56,12 @@ fn a_backlog_belongs_to_the_repository_and_needs_no_session() {
     assert_eq!(states(&repo), ["half the  rate at the end open", "deeper dropped"]);
     assert!(ar(&repo, ["idea", "drop", "7"]).exits(1).stderr.contains("hint: run `ar idea list` to see them"));
     ar(&repo, ["idea", "add", " \n "]).exits(2);
+    assert_eq!(ar(&repo, ["idea", "edit", "1", "deeper"]).ok().stdout, "already listed: idea 2 (dropped)\n");
+    assert_eq!(ar(&repo, ["idea", "edit", "1", "a third\nof it"]).ok().stdout, "edited idea 1: a third of it\n");
+    assert_eq!(states(&repo), ["a third of it open", "deeper dropped"]);
+    assert_eq!(ar(&repo, ["idea", "add", "a third of it"]).ok().stdout, "already listed: idea 1 (open)\n");
+    ar(&repo, ["idea", "edit", "1", "half the  rate at the end"]).ok();
+    assert!(ar(&repo, ["idea", "edit", "7", "x"]).exits(1).stderr.contains("hint: run `ar idea list` to see them"));
     let csv = ar(&repo, ["idea", "list", "--format", "csv"]).ok().stdout;
     assert_eq!(csv.lines().nth(1), Some("1,idea,open,,schedule,user,half the  rate at the end"), "{csv}");
     assert!(ar(&repo, ["idea", "list", "--format", "md"]).ok().stdout.starts_with("| "));

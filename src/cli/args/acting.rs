@@ -191,6 +191,15 @@ pub(in crate::cli) enum IdeaCommand {
         #[arg(value_parser = positive::<u32>, allow_negative_numbers = true)]
         idea: u32,
     },
+    /// Replace the text of an idea
+    Edit {
+        /// Number of the idea
+        #[arg(value_parser = positive::<u32>, allow_negative_numbers = true)]
+        idea: u32,
+        /// New text, on one line
+        #[arg(value_parser = crate::cli::messages::text)]
+        text: String,
+    },
 }
 
 #[derive(Debug, Args)]

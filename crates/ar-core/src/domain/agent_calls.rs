@@ -264,6 +264,13 @@ pub enum Said {
         /// The number.
         idea: u32,
     },
+    /// Another text for an idea.
+    Edit {
+        /// Its number.
+        idea: u32,
+        /// The new text, on one line.
+        text: String,
+    },
     /// A note on an experiment.
     Note {
         /// The experiment, as the user names it.
