@@ -45,6 +45,13 @@ fn path_with_ar(repo: &TestRepo) -> std::ffi::OsString {
 }
 
 #[test]
+fn without_a_form_the_instructions_are_for_any_agent() {
+    let repo = training_repo();
+    assert!(ar(&repo, ["init", "--skill"]).ok().stdout.starts_with("wrote AGENTS.md\n"));
+    assert_eq!(repo.status(), "?? AGENTS.md");
+}
+
+#[test]
 fn all_forms_are_written_once() {
     let repo = training_repo();
     let called = ar(&repo, ALL).ok();

@@ -142,8 +142,12 @@ pub(in crate::cli) struct InitArgs {
     /// Also write search.py, which searches arXiv and Wikipedia without a key, and search by it
     #[arg(long, requires = "research", help_heading = "Research")]
     pub(in crate::cli) keyless_search: bool,
-    /// Write instructions for an agent that drives by itself, instead of ar.toml and program.md; repeatable
-    #[arg(long = "skill", value_name = "FORM", conflicts_with = "research", help_heading = "Instructions for agents")]
+    /// Write instructions for an agent that drives by itself, instead of ar.toml and program.md; without a form: agents;
+    /// repeatable
+    #[arg(
+        long = "skill", value_name = "FORM", num_args = 0..=1, default_missing_value = "agents",
+        conflicts_with = "research", help_heading = "Instructions for agents"
+    )]
     pub(in crate::cli) skills: Vec<Skill>,
     /// Add the server of this program to .mcp.json, instead of writing ar.toml and program.md
     #[arg(long, conflicts_with = "research", help_heading = "Instructions for agents")]
