@@ -242,7 +242,7 @@ pub(super) fn brief(args: BriefArgs) -> Result<ExitCode, CliError> {
 
 /// Prints what a session would read out of a log.
 pub(super) fn extract(args: ExtractArgs) -> Result<ExitCode, CliError> {
-    let (spec, composite) = spec(args.metric, args.metric_regex)?;
+    let (spec, composite) = spec(args.metric, args.metric_regex, args.tag)?;
     let metric = &spec.name;
     let mut summary = read_log(&args.file, &spec, composite.as_ref())?;
     if let Some(composite) = composite {
@@ -292,9 +292,13 @@ pub(super) fn extract(args: ExtractArgs) -> Result<ExitCode, CliError> {
     Ok(if is_missing && format == Format::Table { ExitCode::from(error::CANNOT_START) } else { ExitCode::SUCCESS })
 }
 
-/// The metric to look for, and the axes that a composite is computed from. The arguments come first, then the variables
-/// and `ar.toml`, then the session.
-fn spec(metric: Option<String>, regex: Option<String>) -> Result<(MetricSpec, Option<Composite>), CliError> {
+/// The metric to look for, and the axes that a composite is computed from. The arguments come first, a session among them, then
+/// the variables and `ar.toml`, then the session of HEAD.
+fn spec(
+    metric: Option<String>,
+    regex: Option<String>,
+    tag: Option<Tag>,
+) -> Result<(MetricSpec, Option<Composite>), CliError> {
     // A number is read the same way in both directions.
     let spec = |name, source| MetricSpec { name, direction: Direction::Lower, source };
     let source = regex.map(MetricSource::Regex);
@@ -305,10 +309,14 @@ fn spec(metric: Option<String>, regex: Option<String>) -> Result<(MetricSpec, Op
     let repo = Repo::discover(&dir).ok();
     let root = repo.as_ref().map_or(dir.as_path(), Repo::worktree);
     let asked = settings::resolve(SettingsArgs::default(), root)?;
-    let contract = repo.as_ref().and_then(|_| resolve_session::open(None).ok()?.contract);
+    let set = asked.metric.filter(|_| tag.is_none());
+    let contract = match tag {
+        Some(tag) => resolve_session::open(Some(tag))?.contract,
+        None => repo.as_ref().and_then(|_| resolve_session::open(None).ok()?.contract),
+    };
     let described = asked.composite.and_then(|axes| axes.settled().ok()).map(|(axes, _)| axes);
     let decides = || contract.as_ref().and_then(Contract::deciding_composite).cloned();
-    let (name, stored, composite) = match (metric.or(asked.metric), &contract) {
+    let (name, stored, composite) = match (metric.or(set), &contract) {
         // A composite that `ar` computes is never read from a log.
         (Some(name), _) if name == COMPOSITE => (name, asked.source, described.or_else(decides)),
         (Some(name), _) => (name, asked.source, None),

@@ -101,6 +101,8 @@ fn extract_takes_the_metric_from_the_settings_and_else_from_the_session() {
     assert_eq!(ar(&repo, ["extract", "a.log", "--format", "json"]).ok().json()["value"], 1.5);
     repo.write("ar.toml", "metric = \"other\"\n");
     assert_eq!(ar(&repo, ["extract", "a.log", "--format", "json"]).ok().json()["value"], 2.5);
+    assert_eq!(ar(&repo, ["extract", "a.log", "--tag", "a", "--format", "json"]).ok().json()["value"], 1.5);
+    ar(&repo, ["extract", "a.log", "--tag", "b"]).exits(1);
 }
 
 /// A clone of a repository with a session `t` of one kept experiment, with the refs of the session.

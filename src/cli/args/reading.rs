@@ -178,9 +178,12 @@ pub(in crate::cli) struct DiffArgs {
 pub(in crate::cli) struct ExtractArgs {
     /// Log, compressed or not; `-` for standard input
     pub(in crate::cli) file: PathBuf,
-    /// Name of the metric [default: from AR_METRIC, ar.toml or the session]
+    /// Name of the metric [default: from --tag, AR_METRIC, ar.toml or the session]
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) metric: Option<String>,
+    /// Session whose metric to look for
+    #[arg(long)]
+    pub(in crate::cli) tag: Option<Tag>,
     /// Pattern whose one group is the value, used instead of the metric's name
     #[arg(long, value_name = "REGEX")]
     pub(in crate::cli) metric_regex: Option<String>,
