@@ -235,6 +235,9 @@ fn stands_alone(name: &str, text: &str, form: NumberForm) -> bool {
 
 /// Returns whether a name counts if only blanks separate it from `before`.
 fn after_blank(name: &str, before: &str, form: NumberForm) -> bool {
+    if let Some(value) = quoted_value(before) {
+        return !is_of_another_run(value);
+    }
     let before = before.trim_end_matches(is_decoration);
     let Some(last) = before.chars().next_back() else { return form != NumberForm::Cell };
     if form == NumberForm::Cell {
@@ -263,6 +266,13 @@ fn after_blank(name: &str, before: &str, form: NumberForm) -> bool {
     let is_identifier = |text: &str| text.contains(['_', '/', '.']);
     let joins = token.contains(['/', '.']) || (is_behind_value && counts_value(token));
     joins || (is_identifier(name) && (is_identifier(token) || is_behind_value || form == NumberForm::Tight))
+}
+
+/// The value at the end of `text` that a structured log has in quotes: `eval done` of `msg="eval done"`.
+fn quoted_value(text: &str) -> Option<&str> {
+    let quote = text.chars().next_back().filter(|c| matches!(c, '\'' | '"'))?;
+    let (field, value) = text.strip_suffix(quote)?.rsplit_once(quote)?;
+    field.ends_with('=').then_some(value)
 }
 
 /// The last run of characters without blanks and brackets.
@@ -405,6 +415,8 @@ mod tests {
             "`val_bpb`: 1.2%",
             "b'val_bpb: 1.2'",
             "level=info msg=done val_bpb=1.2",
+            "level=INFO msg=\"eval of all\" val_bpb=1.2",
+            "msg='eval' val_bpb: 1.2",
             "eval finished val_bpb=1.2",
             "Final val_bpb: 1.2",
             "Done. val_bpb: 1.2",
@@ -474,6 +486,7 @@ mod tests {
             "target | val_bpb 1.2",
             "expected val_bpb=1.2",
             "reference: val_bpb=1.2",
+            "msg=\"best so far\" val_bpb=1.2",
             "\"baseline\": {\"val_bpb\": 1.2}",
             "print('val_bpb: 1.2')",
             "    print(f\"step 5, val_bpb: 1.2\")",
