@@ -115,6 +115,30 @@ fn nothing_to_try_is_said_and_is_no_experiment() {
 }
 
 #[test]
+fn a_change_on_another_commit_than_the_tip_is_left_where_it_is() {
+    let repo = training_repo();
+    set_value(&repo, "1.5");
+    ar(&repo, FIRST).ok();
+    repo.git(["switch", "--quiet", "main"]);
+    set_value(&repo, "1.4");
+    let start_saved = repo.git(["for-each-ref", "refs/autoresearch/nov20/saved"]);
+    for args in
+        [&["try", "-m", "on main"][..], &["run", "--tag", "nov20", "--adopt", "--yes", "--max-experiments", "1"]]
+    {
+        let refused = ar(&repo, args).exits(1);
+        assert!(refused.stderr.contains("uncommitted changes: train.sh"), "{refused:?}");
+    }
+    assert!(repo.read("train.sh").contains("VAL_BPB=1.4"));
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/nov20/saved"]), start_saved);
+
+    repo.git(["switch", "--quiet", "--detach", "--discard-changes", "autoresearch/nov20"]);
+    set_value(&repo, "1.3");
+    ar(&repo, ["try", "-m", "at the tip"]).ok();
+    assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/autoresearch/nov20");
+    assert_eq!(repo.git(["log", "-1", "--format=%s"]), "at the tip");
+}
+
+#[test]
 fn a_failed_baseline_leaves_everything_as_it_was() {
     let repo = training_repo();
     set_value(&repo, "1.5");

@@ -451,7 +451,7 @@ fn check_tree(plan: &Plan, subject: &Subject, changes: &Changes) -> Result<(), S
             Err(refuse(CannotStart, text).hint("omit --adopt").into())
         }
         // The change would have to move to another branch.
-        (None, _) if !dirty.is_empty() && is_elsewhere(&subject.head, contract) => {
+        (None, _) if !dirty.is_empty() && is_elsewhere(repo, &subject.head, contract)? => {
             Err(SessionError::Dirty { paths: dirty, adopting: Adopting::Nowhere })
         }
         (None, Drive::Loop { adopt: false, .. }) if !dirty.is_empty() => {
@@ -739,13 +739,15 @@ fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
     Ok(unread)
 }
 
-/// Returns whether HEAD is neither on the session's branch nor at its start.
-fn is_elsewhere(head: &Head, contract: &Contract) -> bool {
-    match head {
-        Head::Branch { name, commit } => *name != contract.tag.branch_ref() && *commit != contract.start,
-        Head::Detached { commit } => *commit != contract.start,
+/// Returns whether HEAD is neither on the session's branch nor at its tip, which is the start where there is no branch yet.
+fn is_elsewhere(repo: &Repo, head: &Head, contract: &Contract) -> Result<bool, SessionError> {
+    let branch = contract.tag.branch_ref();
+    let tip = repo.refs.branch(&branch)?.unwrap_or_else(|| contract.start.clone());
+    Ok(match head {
+        Head::Branch { name, commit } => *name != branch && *commit != tip,
+        Head::Detached { commit } => *commit != tip,
         Head::Unborn { .. } => false,
-    }
+    })
 }
 
 fn untracked_notice(changes: &Changes, at: TreeOwner) -> Option<String> {
