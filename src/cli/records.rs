@@ -302,6 +302,8 @@ fn spec(
     // A number is read the same way in both directions.
     let spec = |name, source| MetricSpec { name, direction: Direction::Lower, source };
     let source = regex.map(MetricSource::Regex);
+    let is_named = tag.is_some();
+    let named = tag.map(|tag| resolve_session::open(Some(tag))).transpose()?;
     if let Some(name) = metric.as_ref().filter(|name| source.is_some() || *name != COMPOSITE) {
         return Ok((spec(name.clone(), source.unwrap_or(MetricSource::Log)), None));
     }
@@ -309,11 +311,9 @@ fn spec(
     let repo = Repo::discover(&dir).ok();
     let root = repo.as_ref().map_or(dir.as_path(), Repo::worktree);
     let asked = settings::resolve(SettingsArgs::default(), root)?;
-    let set = asked.metric.filter(|_| tag.is_none());
-    let contract = match tag {
-        Some(tag) => resolve_session::open(Some(tag))?.contract,
-        None => repo.as_ref().and_then(|_| resolve_session::open(None).ok()?.contract),
-    };
+    let set = asked.metric.filter(|_| !is_named);
+    let view = named.or_else(|| repo.as_ref().and_then(|_| resolve_session::open(None).ok()));
+    let contract = view.and_then(|view| view.contract);
     let described = asked.composite.and_then(|axes| axes.settled().ok()).map(|(axes, _)| axes);
     let decides = || contract.as_ref().and_then(Contract::deciding_composite).cloned();
     let (name, stored, composite) = match (metric.or(set), &contract) {

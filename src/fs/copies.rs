@@ -18,8 +18,9 @@ use crate::crash;
 /// The room for a copy in a new file, in bytes, if it needs no more.
 const ROOM: usize = 64 << 10;
 
-/// The length of the number and of the content's length, in bytes, and that of their hash with the content.
-const NUMBERS: usize = 16;
+/// The length of the numbers of a copy, of its number, its time and its content's length, in bytes, and that of their hash with the
+/// content.
+const NUMBERS: usize = 24;
 const HASH: usize = 32;
 
 /// The longest content, in bytes. Whoever wrote a larger number is not this program.
@@ -30,13 +31,16 @@ const LARGEST: u64 = 256 << 20;
 pub struct FileCopy {
     /// Its number: the newest copy has the highest.
     pub number: u64,
+    /// When the file that it is a copy of was last changed before it is replaced, in nanoseconds since 1970; 0 for a new one. A
+    /// file that was changed later is somebody else's.
+    pub replaces: u64,
     /// The content.
     pub content: Vec<u8>,
 }
 
 impl FileCopy {
-    fn numbers(&self) -> [[u8; NUMBERS / 2]; 2] {
-        [self.number, self.content.len() as u64].map(u64::to_le_bytes)
+    fn numbers(&self) -> [[u8; NUMBERS / 3]; 3] {
+        [self.number, self.replaces, self.content.len() as u64].map(u64::to_le_bytes)
     }
 
     fn hash(&self) -> [u8; HASH] {
@@ -49,19 +53,24 @@ impl FileCopy {
 
     /// The copy at this place of a file, if it is whole and takes no more than `room`.
     fn at(file: &File, place: u64, room: u64) -> io::Result<Option<FileCopy>> {
-        let mut numbers = [[0; NUMBERS / 2]; 2];
+        let mut numbers = [[0; NUMBERS / 3]; 3];
         let mut hash = [0; HASH];
         let read =
             file.read_at(numbers.as_flattened_mut(), place)? + file.read_at(&mut hash, place + NUMBERS as u64)?;
-        let [number, length] = numbers.map(u64::from_le_bytes);
+        let [number, replaces, length] = numbers.map(u64::from_le_bytes);
         let before = (NUMBERS + HASH) as u64;
         if read as u64 != before || length > room.saturating_sub(before).min(LARGEST) {
             return Ok(None);
         }
-        let mut copy = FileCopy { number, content: vec![0; length as usize] };
+        let mut copy = FileCopy { number, replaces, content: vec![0; length as usize] };
         let read = file.read_at(&mut copy.content, place + before)?;
         Ok(Some(copy).filter(|copy| read as u64 == length && copy.hash() == hash))
     }
+}
+
+/// When a file was last changed, in nanoseconds since 1970; 0 if there is none.
+pub fn changed_at(path: &Path) -> u64 {
+    fs::symlink_metadata(path).map_or(0, |meta| (meta.mtime() * 1_000_000_000 + meta.mtime_nsec()).unsigned_abs())
 }
 
 /// The newest whole copy; `None` if there is none.
@@ -145,7 +154,7 @@ mod tests {
     use super::*;
 
     fn copy(number: u64, content: &[u8]) -> FileCopy {
-        FileCopy { number, content: content.to_vec() }
+        FileCopy { number, replaces: 7, content: content.to_vec() }
     }
 
     #[test]

@@ -11,7 +11,9 @@ use super::{Calls, Checkpoints, Escalations, MessageMarks, Pauses, Presence, Res
 use super::{JOURNAL_VERSION, PROGRESS, PROGRESS_COPIES, json_text, read_json, write_json_unsynced};
 use crate::crash;
 use crate::domain::{ExperimentId, Layout, Phase, TreeOwner};
-use crate::fs::{FileCopy, FileError, Unsynced, newest_copy, read_regular, write_atomic, write_copy, write_unsynced};
+use crate::fs::{
+    FileCopy, FileError, Unsynced, changed_at, newest_copy, read_regular, write_atomic, write_copy, write_unsynced,
+};
 use crate::machine::{Attempt, AttemptEntry, Attempts, OpenRun};
 use crate::rules::{Checks, Expenses, History, LadderState, Line, most_calls};
 
@@ -109,9 +111,9 @@ impl Journal {
             return shown;
         }
         let is_newer = |copy: &FileCopy| match &shown {
-            Ok(shown) => shown.as_ref().is_some_and(|shown| shown.step < copy.number),
+            Ok(Some(shown)) => shown.step < copy.number && changed_at(&path) <= copy.replaces,
             Err(StateError::Json { .. }) => read_regular(&path).is_ok_and(|content| is_torn(&content, &copy.content)),
-            Err(_) => false,
+            Ok(None) | Err(_) => false,
         };
         let newer = newest_copy(&state.join(PROGRESS_COPIES))?.filter(is_newer);
         let newer = newer.map(|copy| from_bytes(&path, &copy.content)).transpose()?;
@@ -319,11 +321,11 @@ impl Journal {
         // That of another journal may be there, such as one that was lost.
         let newest = newest_copy(&copies)?.map_or(0, |copy| copy.number);
         self.step = self.step.max(newest).saturating_add(1);
-        let copy = FileCopy { number: self.step, content: json_text(&path, &self.written(now))? };
-        let is_new = !path.exists();
+        let replaces = changed_at(&path);
+        let copy = FileCopy { number: self.step, replaces, content: json_text(&path, &self.written(now))? };
         write_copy(&copies, &copy)?;
         crash::point("state.copy_written");
-        Ok(if is_new { write_atomic(&path, &copy.content) } else { write_unsynced(&path, &copy.content) }?)
+        Ok(if replaces == 0 { write_atomic(&path, &copy.content) } else { write_unsynced(&path, &copy.content) }?)
     }
 
     fn written(&mut self, now: Timestamp) -> JournalDocument<'_> {
@@ -398,15 +400,21 @@ mod tests {
         let (path, copies) = (state.join(PROGRESS), state.join(PROGRESS_COPIES));
         let mut journal = Journal::new(state, now);
         journal.write(state, now).unwrap();
-        let older = fs::read(&path).unwrap();
+        let (older, then) = (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().modified().unwrap());
         journal.enter(Attempt::Guard(draft(3)));
         journal.write(state, now).unwrap();
         // What a kill in the moment of a write leaves, and what a power cut may leave.
         let newest = fs::read(&path).unwrap();
-        for left in [&older[..], b"", &[0; 99], &newest[..BLOCK], &[&newest[..BLOCK], &[0; BLOCK]].concat()] {
+        let leave = |left: &[u8]| {
             fs::write(&path, left).unwrap();
+            fs::File::options().write(true).open(&path).unwrap().set_modified(then).unwrap();
+        };
+        for left in [&older[..], b"", &[0; 99], &newest[..BLOCK], &[&newest[..BLOCK], &[0; BLOCK]].concat()] {
+            leave(left);
             assert_eq!(Journal::read(state).unwrap().as_ref(), Some(&journal));
         }
+        fs::write(&path, &older).unwrap();
+        assert!(Journal::read(state).unwrap().as_ref() != Some(&journal), "somebody put the older one back");
         for damage in [&newest[..1], &newest[..BLOCK + 1], &[b'x'; BLOCK]] {
             fs::write(&path, damage).unwrap();
             assert!(matches!(Journal::read(state), Err(StateError::Json { .. })), "somebody damaged it");
@@ -420,7 +428,7 @@ mod tests {
         let mut other = Journal { step: 0, ..again.clone() };
         other.enter(Attempt::Run(made(4)));
         other.write(state, now).unwrap();
-        fs::write(&path, &shown).unwrap();
+        leave(&shown);
         assert_eq!(Journal::read(state).unwrap().as_ref(), Some(&other));
         let mut again = other;
         again.step = u64::MAX;

@@ -76,7 +76,8 @@ fn timeless(text: &str) -> String {
         let mut document = document.unwrap();
         let fields = document.as_object_mut().unwrap();
         // What the last call did by itself is told to the next, and named.
-        for name in ["ts", "last_seen", "worktree", "created", "agent", "hash", "last_call", "agent_trains", "process"]
+        for name in
+            ["step", "ts", "last_seen", "worktree", "created", "agent", "hash", "last_call", "agent_trains", "process"]
         {
             fields.shift_remove(name);
         }
