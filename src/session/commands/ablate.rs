@@ -8,7 +8,8 @@ use crate::domain::{
 };
 use crate::git::Merged;
 use crate::rules::{
-    AblatingRun, AblationState, AblationTerms, EvaluatedAblation, HiddenBook, HiddenEntry, ablation, most_ablating_runs,
+    AblatingRun, AblationState, AblationTerms, EvaluatedAblation, HiddenBook, HiddenEntry, Sample, ablation,
+    most_ablating_runs,
 };
 use crate::session::SessionView;
 use crate::session::errors::{CannotStart, SessionError, VerifyError, refuse};
@@ -57,8 +58,7 @@ pub async fn ablate(
     let notes = AblationNotes { view, best, holdout: terms.holdout };
     let mut ablated = notes.begun(runs)?;
     let keeps: Vec<ExperimentId> = kept.iter().map(|record| record.id).collect();
-    let [visible, of_hidden] = notes.book()?.groups_besides(&view.history, None);
-    let others = if terms.holdout { of_hidden } else { visible };
+    let others = notes.others()?;
     let first_seed = first_seed_of(&[view])?;
     let mut trees = ReducedTree { view, kept, made: BTreeMap::new(), stuck: BTreeMap::new() };
     keeps.iter().try_for_each(|id| trees.make(&[*id]))?;
@@ -87,23 +87,19 @@ pub async fn ablate(
         if trees.make_new(&next)? {
             continue;
         }
-        if next.is_empty() {
-            if !is_planned {
-                publish(&FreshNews::Planned { runs: 0, more: 0, slots: place.slots(), seconds: 0.0 });
-            }
-            break;
-        }
         if !is_planned {
-            if let Some(branch) = &branch {
+            if let Some(branch) = branch.as_ref().filter(|_| !next.is_empty()) {
                 refuse_branch(view, branch)?;
             }
             let can_go = keeps.len() - stuck.iter().filter(|together| together.len() == 1).count();
             let found = &ablated.found;
             let most = most_ablating_runs(can_go, found.runs, drops).saturating_sub(sure_runs(found));
-            let (runs, slots) = (next.len() as u64, place.slots());
-            let seconds = usual_seconds(best);
+            let (runs, slots, seconds) = (next.len() as u64, place.slots(), usual_seconds(best));
             publish(&FreshNews::Planned { runs, more: most.saturating_sub(runs), slots, seconds });
             is_planned = true;
+        }
+        if next.is_empty() {
+            break;
         }
         if !measure(&place, &trees, &notes, &next, &mut ablated, publish).await? {
             return Ok(None);
@@ -134,6 +130,12 @@ impl AblationNotes<'_> {
 
     fn book(&self) -> Result<HiddenBook, SessionError> {
         if self.holdout { Ok(self.file().read()?) } else { Ok(HiddenBook::default()) }
+    }
+
+    /// The fresh runs that each experiment has, by the values that count.
+    fn others(&self) -> Result<Vec<Vec<Sample>>, SessionError> {
+        let [visible, hidden] = self.book()?.groups_besides(&self.view.history, None);
+        Ok(if self.holdout { hidden } else { visible })
     }
 
     /// The ablation as far as it was made, with at least `runs` runs of each tree.
