@@ -209,7 +209,7 @@ async fn measure(
             let runs = if is_to_evaluate { &mut ablated.visible } else { &mut ablated.found.values };
             let run = AblatedRun { without, step, seed, value };
             // The tree of one that ended may have been deleted before its evaluator began.
-            runs.retain(|known| (&known.without, known.step, known.seed) != (&run.without, step, seed));
+            runs.retain(|known| !known.is(&run));
             runs.push(run);
             notes.write(ablated)
         })

@@ -578,6 +578,13 @@ pub struct AblatedRun {
     pub value: Option<f64>,
 }
 
+impl AblatedRun {
+    /// Returns whether the other is the same run.
+    pub fn is(&self, other: &AblatedRun) -> bool {
+        (&self.without, self.step, self.seed) == (&other.without, other.step, other.seed)
+    }
+}
+
 /// The purpose of a run without some changes. The runs of one are never those that choose what the other measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

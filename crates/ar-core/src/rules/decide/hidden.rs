@@ -156,10 +156,7 @@ pub struct EvaluatedAblation {
 impl EvaluatedAblation {
     /// The runs that ended and whose evaluator did not.
     pub fn unevaluated(&self) -> Vec<AblatingRun> {
-        let is_same = |one: &AblatedRun, other: &AblatedRun| {
-            (&one.without, one.step, one.seed) == (&other.without, other.step, other.seed)
-        };
-        let open = self.visible.iter().filter(|run| !self.found.values.iter().any(|known| is_same(known, run)));
+        let open = self.visible.iter().filter(|run| !self.found.values.iter().any(|known| known.is(run)));
         open.map(|run| AblatingRun { without: run.without.clone(), step: run.step, seed: run.seed }).collect()
     }
 }
