@@ -163,10 +163,13 @@ fn a_run_whose_files_were_deleted_is_ended_too() {
         // Who is at work may write a file meanwhile.
         until("the folder to go", || fs::remove_dir_all(repo.file(".autoresearch")).ok());
         let said = ar(&repo, ["stop", "--now"]).ok().stdout;
-        // One that is dead and that nobody has reaped yet has no arguments any more.
-        let arguments = fs::read(format!("/proc/{}/cmdline", started["pid"])).unwrap_or_default();
         let called = resumed.map(|child| Called::from(child.wait_with_output().unwrap()));
-        assert!(arguments.is_empty(), "{said}{called:?}");
+        // What supervised it has let go of its lock, and may take a moment to exit. One that is dead and that nobody has
+        // reaped yet has no arguments any more.
+        let arguments = format!("/proc/{}/cmdline", started["pid"]);
+        until(&format!("the run to be over, after {said}{called:?}"), || {
+            fs::read(&arguments).unwrap_or_default().is_empty().then_some(())
+        });
         if let Some(called) = called {
             assert_eq!(said, "session t has stopped; what was unfinished is rolled back\n", "{called:?}");
             called.ok();
