@@ -336,8 +336,7 @@ fn a_split_that_would_not_be_hidden_or_could_not_decide_is_refused() {
     refused(AGENT, &["--hide", "value"], "--hide 'value' matches value, which git has");
     refused(AGENT, &["--hide", "tr*.sh"], "--hide 'tr*.sh' matches train.sh, which git has");
     refused(AGENT, &["--hide", "holdout/*.csv"], "--hide 'holdout/*.csv' matches nothing");
-    refused(AGENT, &["--verify-for", "10%"], "make runs whose values agents can read");
-    refused(AGENT, &["--recheck", "5"], "make runs whose values agents can read");
+    refused(AGENT, &["--recheck", "5"], "makes runs whose values agents can read");
     refused("none", &[], "an agent that drives by itself is behind no wall");
     repo.write("ar.toml", "[composite.axes.val_bpb]\nweight = 1\n");
     let composite = args(&repo, AGENT, &confirmed).into_iter().map(|arg| arg.replace("val_bpb", "composite"));

@@ -331,7 +331,7 @@ impl MeasuredChange {
             store.journal.forget_runs(self.id(), |known| known.is(&fresh.run));
             return store.write_journal().map(|()| false);
         }
-        if let Some(why) = measured.hidden_failure.clone().filter(|_| is_own) {
+        if let Some(Err(why)) = measured.hidden.clone().filter(|_| is_own) {
             return self.fail_hidden(store, why).map(|()| true);
         }
         let run = measured.counted_run(Some(&commit));

@@ -27,6 +27,7 @@ impl RunningChange {
     fn has_hidden_part(&self, contract: &Contract) -> bool {
         let counts = match self.run.role {
             RunRole::Baseline => true,
+            RunRole::Verify => contract.decides_on_hidden(),
             RunRole::Confirm | RunRole::Trial => is_confirmed(contract),
             _ => false,
         };
@@ -66,19 +67,32 @@ impl RunningChange {
         deadline: Deadline,
         visible: RunResult,
     ) -> Result<WaitEnd<Result<(), String>>, SessionError> {
+        let (value, seconds) = match self.evaluated_number(workspace, shared, deadline).await?.done() {
+            Ok(Ok(number)) => number,
+            Ok(Err(why)) => return Ok(WaitEnd::Done(Err(why))),
+            Err(ending) => return Ok(ending),
+        };
+        self.note_hidden(&mut shared.store(), visible, Some(value), seconds)?;
+        crash::point("hidden.noted");
+        Ok(WaitEnd::Done(Ok(())))
+    }
+
+    /// Has the hidden evaluator follow a run. Gives its number and its duration in seconds, or the reason why it gave none.
+    async fn evaluated_number(
+        &self,
+        workspace: &mut Workspace,
+        shared: &SessionContext<'_>,
+        deadline: Deadline,
+    ) -> Result<WaitEnd<Result<(Number, f64), String>>, SessionError> {
         let hidden = match self.evaluated(workspace, shared, deadline).await?.done() {
             Ok(hidden) => hidden,
             Err(ending) => return Ok(ending),
         };
         crash::point("hidden.over");
-        let store = &mut *shared.store();
-        let Some(value) = hidden.value.clone().filter(|_| hidden.failure.is_none()) else {
-            return Ok(WaitEnd::Done(Err(self.why_failed(store, &hidden))));
-        };
+        let value = hidden.value.clone().filter(|_| hidden.failure.is_none());
         let seconds = hidden.run.as_ref().map_or(0.0, |run| run.seconds);
-        self.note_hidden(store, visible, Some(value), seconds)?;
-        crash::point("hidden.noted");
-        Ok(WaitEnd::Done(Ok(())))
+        let number = value.map(|value| (value, seconds));
+        Ok(WaitEnd::Done(number.ok_or_else(|| self.why_failed(&shared.store(), &hidden))))
     }
 
     /// Notes a run's values where no agent can read them.
@@ -108,7 +122,10 @@ impl RunningChange {
     /// Returns whether a slow evaluator is spared: it follows the last fresh run alone, without which nothing is kept.
     fn spares_evaluator(&self, store: &Store) -> bool {
         let is_last = self.run.number as usize + usize::from(self.made.head.is_second_look()) >= MAX_FRESH;
-        self.run.role != RunRole::Baseline && !is_last && store.contract.decides_on_hidden() && store.hidden.is_slow()
+        matches!(self.run.role, RunRole::Confirm | RunRole::Trial)
+            && !is_last
+            && store.contract.decides_on_hidden()
+            && store.hidden.is_slow()
     }
 
     /// The experiment that its run is one of.
@@ -116,7 +133,8 @@ impl RunningChange {
         if self.run.role == RunRole::Baseline { ExperimentId::BASELINE } else { self.id() }
     }
 
-    /// Has the hidden evaluator follow a run with a number, where one follows, and notes both values where no agent can read them.
+    /// Has the hidden evaluator follow a run with a number, where one follows, and notes both values where no agent can read them,
+    /// but for one that verifies: who compares it notes them.
     /// An evaluator that fails is a guard that fails, whose output no agent sees.
     ///
     /// # Errors
@@ -138,6 +156,16 @@ impl RunningChange {
             measured.result(&self.made.commit).filter(|_| is_due)
         };
         let Some(visible) = visible else { return Ok(WaitEnd::Done(measured)) };
+        if self.run.role == RunRole::Verify {
+            // A run with the same number was given up, and the evaluator behind it is not this one's.
+            clear_folder(&self.hidden_folder(&shared.store())?)?;
+            let number = match self.evaluated_number(workspace, shared, deadline).await?.done() {
+                Ok(number) => number,
+                Err(ending) => return Ok(ending),
+            };
+            measured.hidden = Some(number.map(|(value, _)| value));
+            return Ok(WaitEnd::Done(measured));
+        }
         if self.spares_evaluator(&shared.store()) {
             self.note_hidden(&mut shared.store(), visible, None, 0.0)?;
             return Ok(WaitEnd::Done(measured));
@@ -159,7 +187,7 @@ impl RunningChange {
             .into());
         }
         if decides {
-            measured.hidden_failure = Some(why);
+            measured.hidden = Some(Err(why));
             measured.failure = Some(Failure::new(FailureClass::GuardFailed, ""));
         }
         Ok(WaitEnd::Done(measured))

@@ -60,7 +60,7 @@ impl SessionContext<'_> {
             CheckReason::Crashes(_) => "change after change crashed",
             CheckReason::Schedule => "--recheck asks for it",
         };
-        let rerun = RunAgain { record: &best, seed, slot, why };
+        let rerun = RunAgain { role: RunRole::Check, record: &best, seed, slot, why };
         let noted =
             |store: &mut Store, measured: Measurement, log| store.note_check(best.clone(), then, after, &measured, log);
         match self.run_again(workspace, rerun, noted).await?.done() {
@@ -208,6 +208,7 @@ fn excuse(best: ExperimentId) -> String {
 
 /// A recorded experiment that is run again.
 pub(crate) struct RunAgain<'a> {
+    pub(crate) role: RunRole,
     pub(crate) record: &'a Record,
     pub(crate) seed: Option<u64>,
     /// The slot; absent *in place*.
@@ -219,7 +220,7 @@ pub(crate) struct RunAgain<'a> {
 impl RunAgain<'_> {
     /// Enters the run in the journal, and makes it ready.
     fn begin(self, workspace: &mut Workspace, store: &mut Store) -> Result<RunningChange, SessionError> {
-        let RunAgain { record, seed, slot, why } = self;
+        let RunAgain { role, record, seed, slot, why } = self;
         let is_best = store.history.incumbent().is_some_and(|best| best.id == record.id);
         let name = if is_best { "the best experiment".to_owned() } else { experiment_name(record.id) };
         let head = AttemptHead {
@@ -228,7 +229,7 @@ impl RunAgain<'_> {
             ..AttemptHead::new(store.allocate(), store.tip(), store.now())
         };
         let made = Made { head, commit: record.commit.clone(), ..Made::default() };
-        let run = OpenRun { seed, ..OpenRun::new(RunRole::Check, 1) };
+        let run = OpenRun { seed, ..OpenRun::new(role, 1) };
         let mut run = RunningChange { run, ..RunningChange::new(made) };
         run.enter(store, Attempt::Rerun)?;
         workspace.check_out(store, &run.made)?;

@@ -157,7 +157,7 @@ impl RunningChange {
         let commit = self.made.commit.clone();
         let told = match self.run.role {
             // On slots another one may have been kept since it began.
-            RunRole::Check | RunRole::Control => store.history.kept_at(&commit),
+            RunRole::Check | RunRole::Control | RunRole::Verify => store.history.kept_at(&commit),
             RunRole::Baseline => store.history.baseline().map(|baseline| baseline.id),
             _ => None,
         };

@@ -109,16 +109,12 @@ fn known_pair(
         false => Ok(HiddenBook::default()),
     };
     let book = book_of(b.view)?;
-    let is_it = |pair: &&ComparedPair| (&pair.visible.a, &pair.visible.b) == (&id_a, &id_b);
     let known = match holdout {
-        true => book.pairs().iter().find(is_it).cloned(),
+        true => book.pair(&id_a, &id_b).cloned(),
         false => read_tag(&b.view.repo, name, |pair: &VerifiedPair| pair.version)?
             .map(|visible| ComparedPair { visible, hidden: None }),
     };
-    let pair = known.unwrap_or_else(|| {
-        let visible = VerifiedPair::new(id_a, id_b);
-        ComparedPair { hidden: holdout.then(|| visible.clone()), visible }
-    });
+    let pair = known.unwrap_or_else(|| ComparedPair::new(id_a, id_b, holdout));
     let mut others = book.groups_besides(&b.view.history, Some(&pair.visible));
     if !is_one_session {
         let of_a = book_of(a.view)?.groups_besides(&a.view.history, None);

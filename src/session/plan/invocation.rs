@@ -575,7 +575,7 @@ impl Plan {
 
     /// Finds what `--hide` names. Refuses a hidden split that could not decide or would not be hidden.
     fn hide(&mut self) -> Result<(), SessionError> {
-        let Contract { holdout, holdout_unsealed, agent, verify_for, recheck, .. } = &self.contract;
+        let Contract { holdout, holdout_unsealed, agent, recheck, .. } = &self.contract;
         if self.drive == Drive::Ending {
             return Ok(());
         }
@@ -591,10 +591,10 @@ impl Plan {
                 "name what the hidden command prints with --holdout-metric",
             );
         }
-        if self.contract.decides_on_hidden() && (verify_for.is_some() || *recheck > 0) {
+        if self.contract.decides_on_hidden() && *recheck > 0 {
             return refused(
-                "--verify-for and --recheck make runs whose values agents can read",
-                "leave them out: a hidden split allows no such run",
+                "--recheck makes runs whose values agents can read",
+                "leave it out: a hidden split allows no such run",
             );
         }
         let is_sealed = self.contract.hides() && !holdout_unsealed;

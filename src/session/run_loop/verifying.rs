@@ -13,13 +13,13 @@ use super::session::Session;
 use crate::crash;
 use crate::domain::{
     Event, ExperimentId, Note, Notice, Outcome, Record, Review, ReviewVerdict, RunRole, StopReason, VerifiedId,
-    VerifiedPair,
+    VerifiedPair, count_of, experiment_name,
 };
 use crate::git::Notes;
 use crate::machine::{Attempt, Made, OpenRun};
 use crate::rules::{
-    FileTerms, LOST_RETRIES, Measurement, describe_failure, expected_run, fresh_groups_besides, is_verified_after,
-    to_verify,
+    ComparedPair, FileTerms, HiddenEntry, LOST_RETRIES, Measurement, describe_failure, expected_run,
+    fresh_groups_besides, is_verified_after, to_verify,
 };
 use crate::session::attempt::{ReviewCall, RunAgain, RunningChange, end_further_runs, to_base};
 use crate::session::errors::{CannotStart, SessionError, TryError, refuse};
@@ -34,9 +34,9 @@ use crate::state::{Journal, further_runs};
 /// The baseline and the best experiment, while a night that ends verifies one against the other.
 struct NightPair {
     records: [Record; 2],
-    /// The tag that says what all fresh runs of the two say.
+    /// The tag that says what all fresh runs of the two say, where no hidden split decides.
     name: String,
-    pair: RefCell<VerifiedPair>,
+    pair: RefCell<ComparedPair>,
     /// The time for it, and what of it has passed.
     time: Duration,
     watch: Stopwatch,
@@ -69,7 +69,7 @@ impl Session<'_> {
             Err(error) => return Err(error),
         };
         let best = night.records[1].id;
-        if expected_run(&self.shared.store().history) * 2 > left {
+        if usual_run(&self.shared.store()) * 2 > left {
             self.shared.emit(Notice::NoTimeToVerify { id: best, seconds: left.as_secs_f64() })?;
             return Ok(reason);
         }
@@ -89,9 +89,15 @@ impl Session<'_> {
             self.bring_open_change_back(&open)?;
         }
         let pair = night.pair.into_inner();
-        if pair.runs > 0 {
+        if pair.hidden.is_some() {
+            let (pairs, best) = (pair.common_seeds(), experiment_name(best));
+            if pairs > 0 {
+                let of = format!("{} of fresh runs of the baseline and {best}", count_of(pairs, "pair"));
+                self.shared.emit(format!("`ar report` compares {of}"))?;
+            }
+        } else if pair.visible.runs > 0 {
             let decimals = night.records[1].metric.number().map_or(4, |number| number.decimals());
-            self.shared.emit(pair.sentence(decimals))?;
+            self.shared.emit(pair.visible.sentence(decimals))?;
         }
         Ok(match verified {
             VerifyEnd::Over => reason,
@@ -126,8 +132,13 @@ impl NightPair {
         let Some((baseline, best)) = to_verify(&store.history) else { return Ok(None) };
         let name = store.contract.tag.verified_ref(None, baseline.id, best.id);
         let [a, b] = [baseline.id, best.id].map(|id| VerifiedId::new(None, id));
-        let known = read_tag(&store.repo, &name, |pair: &VerifiedPair| pair.version)?;
-        let pair = RefCell::new(known.unwrap_or_else(|| VerifiedPair::new(a, b)));
+        let is_evaluated = store.contract.decides_on_hidden();
+        let known = match is_evaluated {
+            true => store.hidden.pair(&a, &b).cloned(),
+            false => read_tag(&store.repo, &name, |pair: &VerifiedPair| pair.version)?
+                .map(|visible| ComparedPair { visible, hidden: None }),
+        };
+        let pair = RefCell::new(known.unwrap_or_else(|| ComparedPair::new(a, b, is_evaluated)));
         let records = [baseline.clone(), best.clone()];
         Ok(Some(NightPair { records, name, pair, time: left, watch: Stopwatch::begin(store) }))
     }
@@ -137,7 +148,7 @@ impl NightPair {
         let slots = shared.store().journal.layout.as_ref().map(|layout| layout.slots);
         loop {
             let batch = self.next_batch(&shared.store(), slots.unwrap_or(1))?;
-            let run = expected_run(&shared.store().history);
+            let run = usual_run(&shared.store());
             let turns = u32::try_from(batch.len()).unwrap_or(u32::MAX).div_ceil(slots.unwrap_or(1));
             let left = self.time.saturating_sub(self.watch.elapsed(&shared.store()));
             if left < (run * turns).max(Duration::from_millis(1)) {
@@ -178,7 +189,7 @@ impl NightPair {
 
     /// The runs that are made next: those that the pair lacks, and as many by fresh seeds as the slots can make at a time.
     fn next_batch(&self, store: &Store, slots: u32) -> Result<Vec<(usize, u64)>, SessionError> {
-        let mut pair = self.pair.borrow().clone();
+        let mut pair = self.pair.borrow().visible.clone();
         pair.wanted = pair.common_seeds() + (slots / 2).max(1);
         Ok(pair.missing(first_fresh_seed(&store.repo, &store.contract.tag, &store.history)?))
     }
@@ -208,13 +219,14 @@ impl NightPair {
         (which, seed): (usize, u64),
     ) -> Result<WaitEnd<Result<Notice, SessionError>>, SessionError> {
         let record = &self.records[which];
-        let run = RunAgain { record, seed: Some(seed), slot, why: "the end of the night verifies it" };
+        let why = "the end of the night verifies it";
+        let run = RunAgain { role: RunRole::Verify, record, seed: Some(seed), slot, why };
         shared
             .run_again(workspace, run, |store, measured, _| self.note(store, (record.id, which, seed), measured))
             .await
     }
 
-    /// Records a run, and says what it gave.
+    /// Records a run, and says what it gave, where no hidden split decides.
     fn note(
         &self,
         store: &mut Store,
@@ -231,13 +243,36 @@ impl NightPair {
                 return Ok(Notice::VerifyingFailed { id, seed, why });
             }
         };
-        let pair = &mut *self.pair.borrow_mut();
-        let others = fresh_groups_besides(&store.history, Some(pair));
-        let direction = store.contract.metric.direction;
-        let place = (&*store.repo, self.name.as_str(), &self.records[1].commit);
-        record_verified(place, pair, (which, seed, value.value), direction, (&others, store.history.takes_seeds()))?;
-        Ok(Notice::VerifyingRun { id, seed, value: format!("{value:#}") })
+        let (pair, takes_seeds) = (&mut *self.pair.borrow_mut(), store.history.takes_seeds());
+        let ComparedPair { visible, hidden } = pair;
+        let Some(hidden) = hidden else {
+            let others = fresh_groups_besides(&store.history, Some(visible));
+            let direction = store.contract.metric.direction;
+            let place = (&*store.repo, self.name.as_str(), &self.records[1].commit);
+            record_verified(place, visible, (which, seed, value.value), direction, (&others, takes_seeds))?;
+            return Ok(Notice::VerifyingRun { id, seed, value: format!("{value:#}") });
+        };
+        match measured.hidden {
+            Some(Ok(number)) => hidden.add(which, seed, number.value),
+            Some(Err(why)) => {
+                let why = format!("the command of --holdout failed: {why}");
+                return Ok(Notice::VerifyingFailed { id, seed, why });
+            }
+            None => return Ok(Notice::VerifyingFailed { id, seed, why: "no evaluator followed it".to_owned() }),
+        }
+        visible.add(which, seed, value.value);
+        let others = store.hidden.groups_besides(&store.history, Some(&pair.visible));
+        pair.judge(&store.contract, &others, takes_seeds);
+        store.note_hidden(HiddenEntry::Verified(Box::new(pair.clone())))?;
+        crash::point("verifying.noted");
+        Ok(Notice::VerifyingRun { id, seed, value: "measured on both splits".to_owned() })
     }
+}
+
+/// The expected time of a run that verifies, with the evaluator behind it where a hidden split decides.
+fn usual_run(store: &Store) -> Duration {
+    let evaluator = store.hidden.usual_seconds().filter(|_| store.contract.decides_on_hidden());
+    expected_run(&store.history) + evaluator.and_then(|it| Duration::try_from_secs_f64(it).ok()).unwrap_or_default()
 }
 
 /// After how many reviews in a row without a verdict the reviewer counts as out: two, since one may be due to a change that it

@@ -1,6 +1,7 @@
 //! Fresh runs of recorded experiments with the hidden evaluator behind each: `ar verify --holdout` and `ar ablate --holdout`.
 
 use super::*;
+use crate::support::MovableClock;
 
 /// The values that `ar verify --holdout` has noted, as programs print them, with which of the two, the seed and the split.
 fn compared(repo: &TestRepo) -> Vec<(String, u64, &'static str, f64)> {
@@ -149,6 +150,88 @@ fn killed_in_evaluator(repo: &TestRepo, command: &[&str]) {
     child.wait().unwrap();
     until("it to end", || repo.processes().is_empty().then_some(()));
     fs::remove_file(&hold).unwrap();
+}
+
+/// A night whose best experiment is verified until the evaluator has followed a run with the third fresh seed.
+fn verifying_night(repo: &TestRepo, layout: &[&str]) -> std::process::Command {
+    let (clock, later) = (MovableClock::new(repo), repo.outside().join("later"));
+    fs::write(&later, "2026-11-20T23:00:00Z").unwrap();
+    let evaluate = repo.read("../evaluate.sh");
+    let moved = format!("[ $AR_SEED != 8 ] || mv {} {}", later.display(), repo.outside().join("clock").display());
+    repo.write("../evaluate.sh", format!("{moved}\n{evaluate}"));
+    let more = ["--decide", "confirmed", "--max-experiments", "4", "--verify-for", "1h"];
+    let mut command = ar_command(repo, &repo.path(), args(repo, AGENT, &[&more, layout].concat()));
+    clock.show_to(&mut command);
+    command
+}
+
+#[test]
+fn a_night_verifies_its_best_experiment_on_both_splits_where_its_runs_are_made() {
+    for layout in [&[][..], &["--slots", "2", "--calls", "1", "--ahead", "0"]] {
+        let Some(repo) = split() else { return };
+        let outside = write_looks(&repo);
+        let ended = Called::from(verifying_night(&repo, layout).output().unwrap()).ok();
+        let said = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(said.contains("experiment 4 with seed 6: measured on both splits"), "{said}");
+        assert!(said.contains("`ar report` compares ") && !said.contains("better by"), "{said}");
+        let noted = compared(&repo);
+        for (side, seed, split, found) in &noted {
+            let value = if side == "a" { 2.0 } else { 1.0 };
+            let noise = (*seed as f64 * 37.0 + value * 1100.0) % 17.0 / 100.0;
+            let digits = if *split == "visible" { 0.00413 } else { 0.00277 };
+            assert!((found - value - noise - digits).abs() < 1e-4, "{side} {seed} {split}: {found}");
+        }
+        let of = |split: &str| noted.iter().filter(|it| it.2 == split).map(|it| (&it.0, it.1)).collect::<Vec<_>>();
+        assert!(of("visible") == of("hidden") && of("visible").len() >= 4, "{layout:?} {noted:?}");
+        assert_eq!(evaluated(&repo).len(), of("visible").len(), "each once: {:?}", evaluated(&repo));
+        assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/verified"]), "");
+        let report = ar(&repo, ["report"]).ok().stdout;
+        let gains = "experiment 4 against the baseline: visible better by 1.0";
+        assert!(report.contains(gains) && report.contains(", hidden better by 1.0"), "{report}");
+        let best = shown(&repo, 4)["commit"].as_str().unwrap().to_owned();
+        let tracked = repo.git(["status", "--porcelain", "--untracked-files=no"]);
+        assert_eq!((repo.git(["rev-parse", "autoresearch/t"]), tracked), (best, String::new()));
+        ar(&repo, ["doctor", "t"]).ok();
+        // The next night's calls find none of it, as those runs found none of the others. It verifies nothing.
+        repo.write("../fails", "");
+        let agent = format!("sh {outside}/look.sh >> {outside}/seen.agent 2>&1; echo 0.9 > value; echo change");
+        ar_in_time(&repo, ["resume", "t", "--agent", &agent, "--max-experiments", "1"]).ok();
+        let values: Vec<String> = noted.iter().map(|(.., value)| value.to_string()).collect();
+        for who in ["../seen.agent", "../seen.run"] {
+            let secrets = if who.ends_with("agent") { &values[..] } else { &[] };
+            assert!(seen_of(&repo, who, secrets).contains("looks/10"), "{who}");
+        }
+    }
+}
+
+#[test]
+fn a_night_that_is_killed_while_it_verifies_on_both_splits_goes_on_and_a_broken_evaluator_ends_it() {
+    let Some(repo) = split() else { return };
+    let hold = repo.outside().join("hold-evaluator");
+    let mut command = verifying_night(&repo, &[]);
+    let evaluate = repo.read("../evaluate.sh");
+    // From the first fresh seed on, it waits.
+    repo.write("../evaluate.sh", format!("[ $AR_SEED -lt 6 ] || touch {}\n{evaluate}", hold.display()));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("an evaluator", || (repo.exists("../evaluated") && !evaluated(&repo).is_empty()).then_some(()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("it to end", || repo.processes().is_empty().then_some(()));
+    fs::remove_file(&hold).unwrap();
+    repo.write("../evaluate.sh", &evaluate);
+    assert!(compared(&repo).is_empty());
+    repo.write("../fails", "");
+    let ended = ar_in_time(&repo, ["resume", "t"]).ok();
+    let said = format!("{}{}", ended.stdout, ended.stderr);
+    let failed = "with seed 6 gave no number (the command of --holdout failed: ";
+    assert!(said.contains(failed) && said.contains("so the night ends without more runs to verify it"), "{said}");
+    assert!(compared(&repo).is_empty());
+    fs::remove_file(repo.outside().join("fails")).unwrap();
+    let mut command = ar_command(&repo, &repo.path(), ["resume", "t"]);
+    MovableClock::new(&repo).show_to(&mut command);
+    Called::from(command.output().unwrap()).ok();
+    assert!(compared(&repo).len() >= 8, "{:?}", compared(&repo));
+    ar(&repo, ["doctor", "t"]).ok();
 }
 
 #[test]

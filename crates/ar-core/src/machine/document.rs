@@ -29,7 +29,7 @@ impl AttemptEntry {
             return open.clone();
         }
         let ready = match &self.attempt {
-            Attempt::Rerun(_) => OpenRun::new(RunRole::Check, 1),
+            Attempt::Rerun(_) => self.runs.first().cloned().unwrap_or_else(|| OpenRun::new(RunRole::Check, 1)),
             attempt => attempt.head().first_run(),
         };
         self.started(&ready).cloned().unwrap_or(ready)

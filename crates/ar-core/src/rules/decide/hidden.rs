@@ -14,7 +14,7 @@ use super::{
 };
 use crate::domain::{
     Ablated, AblatedRun, CommitId, Contract, DiffStat, Direction, ExperimentId, Number, Outcome, Record, Run,
-    RunResult, RunRole, VerifiedPair, count_of,
+    RunResult, RunRole, VerifiedId, VerifiedPair, count_of,
 };
 use crate::rules::{History, Measurement};
 
@@ -109,6 +109,12 @@ pub struct ComparedPair {
 }
 
 impl ComparedPair {
+    /// A pair that was not run yet. An evaluator may follow each run.
+    pub fn new(a: VerifiedId, b: VerifiedId, is_evaluated: bool) -> ComparedPair {
+        let visible = VerifiedPair::new(a, b);
+        ComparedPair { hidden: is_evaluated.then(|| visible.clone()), visible }
+    }
+
     /// The number of seeds that both have in full.
     pub fn common_seeds(&self) -> u32 {
         self.hidden.as_ref().unwrap_or(&self.visible).common_seeds()
@@ -237,6 +243,11 @@ impl HiddenBook {
         &self.pairs
     }
 
+    /// The pair of these two, in this order.
+    pub fn pair(&self, a: &VerifiedId, b: &VerifiedId) -> Option<&ComparedPair> {
+        self.pairs.iter().find(|pair| (&pair.visible.a, &pair.visible.b) == (a, b))
+    }
+
     /// All ablations.
     pub fn ablated(&self) -> &[EvaluatedAblation] {
         &self.ablated
@@ -289,14 +300,21 @@ impl HiddenBook {
     /// Returns whether the evaluator is slow: it takes more than half of a run, and more than a second, by the medians over the
     /// baseline's runs.
     pub fn is_slow(&self) -> bool {
-        let median = |seconds: fn(&HiddenRun) -> f64| {
-            let own = self.runs.iter().filter(|run| run.experiment.is_baseline() && run.hidden.is_some());
-            let mut own: Vec<f64> = own.map(seconds).collect();
-            own.sort_by(f64::total_cmp);
-            own.get(own.len() / 2).copied()
-        };
-        let medians = median(|run| run.seconds).zip(median(|run| run.visible.run.seconds));
+        let medians = self.usual_seconds().zip(self.usual(|run| run.visible.run.seconds));
         medians.is_some_and(|(evaluator, run)| evaluator >= 1.0 && evaluator > 0.5 * run)
+    }
+
+    /// The evaluator's usual duration in seconds, the median over the baseline's runs.
+    pub fn usual_seconds(&self) -> Option<f64> {
+        self.usual(|run| run.seconds)
+    }
+
+    /// The median of something over the baseline's evaluated runs.
+    fn usual(&self, seconds: fn(&HiddenRun) -> f64) -> Option<f64> {
+        let own = self.runs.iter().filter(|run| run.experiment.is_baseline() && run.hidden.is_some());
+        let mut own: Vec<f64> = own.map(seconds).collect();
+        own.sort_by(f64::total_cmp);
+        own.get(own.len() / 2).copied()
     }
 
     /// The visible results of an attempt's further runs of a commit.

@@ -45,8 +45,9 @@ pub struct Measurement {
     pub node: Option<Environment>,
     /// The models of its GPUs, where the baseline's were other ones.
     pub other_gpu: Option<OtherGpu>,
-    /// The failure of the hidden evaluator that followed it, in words.
-    pub hidden_failure: Option<String>,
+    /// The hidden evaluator that followed it: why it gave no number, in words, or the number, where no entry of the session's book
+    /// has that.
+    pub hidden: Option<Result<Number, String>>,
 }
 
 impl Measurement {
