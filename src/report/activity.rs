@@ -84,7 +84,7 @@ impl SessionStatus {
             Activity::RunningAlone => format!("idle; the run of {name} is still going"),
             Activity::RunOver => format!("idle; the run of {name} has finished and is not recorded yet"),
             Activity::Left => format!("idle; {name} was left unfinished"),
-            Activity::Idle if self.is_fetched => "fetched; nobody has worked on it in this repository".into(),
+            Activity::Idle if self.is_fetched => "fetched; only its records are in this repository".into(),
             Activity::Idle => match &self.escalation {
                 Some(open) => format!("idle, and needs you: {}", open.what),
                 None => "idle".into(),

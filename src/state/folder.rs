@@ -109,6 +109,12 @@ impl SessionFolder {
         self.root.join("checkpoints")
     }
 
+    /// The bundles of the refs that deleted sessions of this name had, from the first one on.
+    pub fn bundles(&self) -> impl Iterator<Item = PathBuf> {
+        let (tag, deleted) = (&self.tag, self.root.with_file_name("deleted"));
+        (1u32..).map(move |n| deleted.join(if n == 1 { format!("{tag}.bundle") } else { format!("{tag}-{n}.bundle") }))
+    }
+
     /// The folder of files that are set aside of the user's working tree.
     pub fn carried(&self) -> PathBuf {
         self.root.join("carried")

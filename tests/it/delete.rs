@@ -66,6 +66,12 @@ fn a_session_is_deleted_even_after_a_kill_and_a_bundle_brings_it_back() {
     assert!(shell.args(["-c", command]).current_dir(repo.path()).status().unwrap().success());
     assert_eq!(refs(&repo, "t"), before);
     assert!(ar(&repo, ["log", "t"]).ok().stdout.contains("discard"));
+    fs::remove_dir_all(repo.file(".autoresearch/t")).unwrap();
+    let found = ar(&repo, ["doctor", "t"]).ok().stdout;
+    assert!(
+        found.contains("fetched: only its records are in this repository") && !found.contains("missing"),
+        "{found}"
+    );
     ar(&repo, ["delete", "--tag", "t"]).ok();
     assert_eq!(left(".autoresearch/deleted"), ["t.bundle"], "the same refs are in it");
 }

@@ -105,16 +105,13 @@ fn without_engine(folder: &SessionFolder) -> String {
 
 /// The bundle that holds these refs of a session: one that a killed invocation made, or a new one.
 fn bundle(repo: &Repo, folder: &SessionFolder, refs: &[(String, String)]) -> Result<Option<PathBuf>, SessionError> {
-    let (tag, deleted) = (folder.tag(), folder.root().with_file_name("deleted"));
-    let named = |n: u32| deleted.join(if n == 1 { format!("{tag}.bundle") } else { format!("{tag}-{n}.bundle") });
-    if refs.is_empty() {
-        return Ok(None);
-    }
-    let file = (1..).map(named).find(|file| !file.exists() || holds(file, refs)).unwrap_or_else(|| named(1));
+    let tag = folder.tag();
+    let is_free = |file: &PathBuf| !file.exists() || holds(file, refs);
+    let Some(file) = folder.bundles().find(is_free).filter(|_| !refs.is_empty()) else { return Ok(None) };
     if file.exists() {
         return Ok(Some(file));
     }
-    create_folder(&deleted)?;
+    create_folder(file.parent().unwrap_or(folder.root()))?;
     let git = GitProgram::find(&[repo.worktree()], None)?;
     let all = format!("--glob={}/*", tag.ref_prefix());
     let branch = refs.iter().map(|(name, _)| name.as_str()).filter(|name| *name == tag.branch_ref());

@@ -44,7 +44,7 @@ pub(crate) fn inspect(repo: &Repo, facts: &Facts) -> Vec<RepairableFinding> {
         }
     }
     if facts.is_fetched && !facts.is_imported() {
-        let what = "fetched: its records are here, and nobody has worked on it in this repository";
+        let what = "fetched: only its records are in this repository";
         found.push(Finding::ok(Area::Journal, what).hint(format!("ar resume {}", facts.tag)).into());
     }
     found

@@ -227,12 +227,13 @@ impl Damage {
 }
 
 /// Returns whether a session was only fetched: its folder is missing, and nothing shows that it was ever opened in this
-/// repository. If its branch exists, an `ar` that created the folder would have excluded its files from git.
+/// repository. If its branch exists, an `ar` that created the folder would have excluded its files from git. A deleted one
+/// comes back from its bundle in the same way.
 pub(crate) fn is_fetched(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
-    if SessionFolder::new(repo.main_worktree(), tag).root().exists()
-        || repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))?.is_none()
-    {
+    let folder = SessionFolder::new(repo.main_worktree(), tag);
+    if folder.root().exists() || repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))?.is_none() {
         return Ok(false);
     }
-    Ok(repo.refs.branch(&tag.branch_ref())?.is_none() || !repo.excludes(&OWN_FILES)?)
+    let was_deleted = folder.bundles().next().is_some_and(|bundle| bundle.exists());
+    Ok(was_deleted || repo.refs.branch(&tag.branch_ref())?.is_none() || !repo.excludes(&OWN_FILES)?)
 }
