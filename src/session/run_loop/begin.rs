@@ -8,8 +8,8 @@ use std::rc::Rc;
 use futures_util::future::join;
 use serde_json::json;
 
+use super::baseline_repeats::{check_baseline, forget_repeats, repeat_in_first_slot, repeat_in_other_slots};
 use super::session::Session;
-use super::verifying::{check_baseline, forget_repeats, repeat_in_first_slot, repeat_in_other_slots};
 use crate::agent::{Proposal, task_spec};
 use crate::crash;
 use crate::domain::{

@@ -8,7 +8,7 @@ use std::{fs, mem};
 use serde_json::json;
 
 use super::begin::{OpenedRecords, exclude_files, forget, prepare_signing, slot_setup};
-use super::verifying::{review_left, undo_late_review};
+use super::late_reviews::{review_left, undo_late_review};
 use crate::crash;
 use crate::domain::{Asked, Contract, Directive, Event, ExperimentId, Notice, StopReason, TreeOwner, moment_text};
 use crate::exec::{ExecError, boot_id};
