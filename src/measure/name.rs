@@ -4,7 +4,8 @@
 //! `epoch 3 | val_bpb 1.2`, `[12:00:01] INFO val_bpb: 1.2`. It does not count inside a longer name
 //! (`running_bpb`, `eval/bpb`) or phrase (`Best val_bpb: 1.17`, `test loss: 3`, `Triplet Loss=3`). After any other plain word
 //! a name of several parts counts only when nothing stands around `:` or `=`, as in a structured log: `eval done val_bpb=1.2`.
-//! Words for all parts are no other name: `Mean val_bpb: 1.2`. A name that is a unit has its number before it: `99 ns/op`.
+//! Words for all parts are no other name: `Mean val_bpb: 1.2`. A name that is a unit has its number before it, `99 ns/op`, unless the
+//! names of its line come first: `loss 0.5 tok/s 1234`.
 
 use super::extent::{Extent, Extents, aggregate_behind, before_aggregate, is_progress, object_part, step_behind};
 use super::{
@@ -67,8 +68,15 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     let right = &right[in_brackets.unwrap_or_default()..];
     let step = step_behind(right);
     let right = &right[step.as_ref().map_or(0, |(length, _)| *length)..];
-    let found = form(right).filter(|(form, _)| *form != NumberForm::Juxtaposed || !is_unit);
-    let valued = found.and_then(|(form, at)| Some((form, &right[at..], value_at(&right[at..])?)));
+    let comes_first = || comes_first(&left, &String::from_utf8_lossy(right));
+    let found = form(right).filter(|(form, _)| *form != NumberForm::Juxtaposed || !is_unit || comes_first());
+    let valued = found.and_then(|(form, at)| {
+        let text = &right[at..];
+        // What follows is the next name.
+        let is_before = is_unit && form == NumberForm::Juxtaposed;
+        let end = text.iter().position(u8::is_ascii_whitespace).filter(|_| is_before);
+        Some((form, text, value_at(&text[..end.unwrap_or(text.len())])?))
+    });
     let Some((form, text, (value, length))) = valued else {
         return if is_unit { reading_before(&left, right_of_name) } else { None };
     };
@@ -163,6 +171,26 @@ fn reading_before(left: &str, right: &[u8]) -> Option<Reading> {
     let counts = !is_longer && !before.ends_with(char::is_alphanumeric) && !is_elsewhere(before);
     (counts && !is_of_another_run(before))
         .then(|| Reading::Value(Extents::of(before, &String::from_utf8_lossy(right), None), value))
+}
+
+/// Returns whether a name that is a unit stands before its number: no number is before it, or names and numbers take turns on
+/// its part of the line, and a name begins.
+fn comes_first(left: &str, right: &str) -> bool {
+    let is_end = |c| matches!(c, '|' | '│' | '┃' | ',' | ';' | ':' | '=' | '(' | '[');
+    let (left, right) =
+        (left.rsplit(is_end).next().unwrap_or_default(), right.split(is_end).next().unwrap_or_default());
+    match last_in_turn(left.split_whitespace().rev()) {
+        None => true,
+        Some(word) if is_value(word) => Unit::new(word.trim_start_matches(|c: char| !c.is_alphabetic())).is_known(),
+        Some(_) => last_in_turn(right.split_whitespace())
+            .is_some_and(|word| is_value(word) || !Unit::is_name(word) && !Unit::new(word).is_known()),
+    }
+}
+
+/// The last word up to which numbers and names take turns, beginning with a number.
+fn last_in_turn<'a>(words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let turns = words.zip([true, false].into_iter().cycle());
+    turns.take_while(|(word, is_number)| is_value(word) == *is_number).last().map(|(word, _)| word)
 }
 
 /// The numbers at the start of `text`, with only blanks between them.
@@ -569,6 +597,20 @@ mod tests {
         assert_eq!(read("3.1k tok/s", "tok/s").as_deref(), Some("3100"));
         assert_eq!(read("ops/s: 3.5", "ops/s").as_deref(), Some("3.5"));
         assert_eq!(read("train/step 5", "train/step").as_deref(), Some("5"));
+        for (line, name, number) in [
+            ("tok/s 1234 ms/step 12.3", "tok/s", "1234"),
+            ("tok/s 1234 ms/step 12.3", "ms/step", "12.3"),
+            ("step 10 loss 0.5 tok/s 1234 (best)", "tok/s", "1234"),
+            ("| epoch 1 | ms/batch 11.92 | loss 5.6", "ms/batch", "11.92"),
+            ("INFO img/s 812.3", "img/s", "812.3"),
+            ("tick 0 time 1m 12s sec/tick 37.2 sec/kimg 9.31 cpumem 3.1", "sec/kimg", "9.31"),
+            ("throughput 3.1 tok/s 45 ms/step", "tok/s", "3.1"),
+            ("throughput 3.1 tok/s 45 ms/step", "ms/step", "45"),
+            ("step 5: 12 tok/s 45", "tok/s", "12"),
+            ("12034 99321 ns/op 5", "ns/op", "99321"),
+        ] {
+            assert_eq!(read(line, name).as_deref(), Some(number), "{line}");
+        }
     }
 
     #[test]
