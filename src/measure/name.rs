@@ -81,7 +81,9 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
         return if is_unit { reading_before(&left, right_of_name) } else { None };
     };
     let rest = &text[length..];
-    if (cut && rest.is_empty()) || leads_on(rest) {
+    let is_longer =
+        form == NumberForm::Tight && rest.starts_with(b":") && value_at(rest[1..].trim_ascii_start()).is_some();
+    if (cut && rest.is_empty()) || is_longer || leads_on(rest) {
         return None;
     }
     let stands = |left: &str| stands_alone(name, left, form);
@@ -96,7 +98,9 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     let named = behind.or(step).map(|(_, extent)| extent).or(before.map(|_| Extent::Whole));
     let named = named.or_else(|| object_part(name, &left, &rest));
     let value = value.with_unit(unit);
-    let numbers = if form == NumberForm::Juxtaposed { bare_numbers(text) } else { Vec::new() };
+    // The row of all classes in the report of scikit-learn, whose second number counts the samples.
+    let is_in_report = name == "accuracy" && left.trim().is_empty() && right.starts_with(b"     ");
+    let numbers = if form == NumberForm::Juxtaposed && !is_in_report { bare_numbers(text) } else { Vec::new() };
     counts.then(|| match numbers.len() {
         0 | 1 => Reading::Value(Extents::of(&left, &rest, named), value),
         _ => Reading::Several(numbers),
@@ -214,6 +218,11 @@ fn form(right: &[u8]) -> Option<(NumberForm, usize)> {
         ':' | '=' => 1,
         '：' => '：'.len_utf8(),
         _ if is_led => return Some((NumberForm::Spaced, at)),
+        // The signature of a score: `BLEU|nrefs:1|tok:13a = 27.3`.
+        '|' if before == 0 => {
+            let end = at + rest.iter().position(|byte| *byte == b' ').filter(|end| rest[..*end].contains(&b':'))?;
+            return right[end..].starts_with(b" = ").then_some((NumberForm::Spaced, end + 3));
+        }
         bar @ ('|' | '│' | '┃') if before > 0 => {
             let bar = bar.len_utf8();
             let after = blanks(&rest[bar..]);
@@ -257,8 +266,10 @@ fn stands_alone(name: &str, text: &str, form: NumberForm) -> bool {
         // The prefix of a Python string: `b'val_bpb: 1.2'`.
         return quoted && word_before(bare).chars().count() == 1;
     }
+    // `%WER 5.12` as speech toolkits print it.
+    let is_percent = bare.strip_suffix('%').is_some_and(|before| before.chars().next_back().is_none_or(is_blank));
     let glue = "-/._@$#%+~&?=\\";
-    !glue.contains(last) && !is_of_another_run(bare)
+    is_percent || !glue.contains(last) && !is_of_another_run(bare)
 }
 
 /// Returns whether a name counts if only blanks separate it from `before`.
@@ -272,8 +283,15 @@ fn after_blank(name: &str, before: &str, form: NumberForm) -> bool {
         return matches!(last, '|' | '│' | '┃');
     }
     if !last.is_alphanumeric() && last != '_' && last != '%' {
+        if let Some(value) = before.strip_suffix(" /") {
+            return is_value(token_before(value)) && !is_of_another_run(value);
+        }
         // `mean ± std: 1.2` names both; `+ val_bpb=1.2` is a shell that echoes its commands.
         if matches!(last, '±' | '+' | '&' | '/' | '\\' | '$' | '@') {
+            return false;
+        }
+        // `Adj. R-squared` is another name.
+        if before.strip_suffix('.').is_some_and(|before| is_abbreviation(token_before(before))) {
             return false;
         }
         return matches!(last, ',' | ';' | '.') || !is_of_another_run(before);
@@ -355,6 +373,11 @@ pub(super) static PROCESSES: WordList = WordList::new(|| word_list(include_str!(
 
 /// Words that count steps.
 pub(super) const PROGRESS: &[&str] = &["batch", "ep", "epoch", "it", "iter", "iteration", "round", "step", "update"];
+
+/// Returns whether `word` before a dot is the short form of one that makes the name another metric's.
+fn is_abbreviation(word: &str) -> bool {
+    word.len() <= 4 && (word.eq_ignore_ascii_case("adj") || contains(&QUALIFIERS, word) && !contains(&AGGREGATES, word))
+}
 
 /// Returns whether `word` between a value and a name belongs to the value: `12 epochs`, `5 ms`.
 fn counts_value(word: &str) -> bool {
@@ -466,6 +489,18 @@ mod tests {
             assert_eq!(read(line, "val_bpb").as_deref(), Some("1.2"), "{line}");
         }
         assert_eq!(read("| End of training | test loss   5.2 | test ppl 180.1", "test loss").as_deref(), Some("5.2"));
+        for (line, name, number) in [
+            ("%WER 5.12 [ 2689 / 52576, 301 ins, 412 del ]", "WER", "5.12"),
+            ("BLEU|nrefs:1|case:mixed|tok:13a|version:2.3.1 = 27.3 58.9/33.1/21.0 (BP = 1.000)", "BLEU", "27.3"),
+            ("loss 0.5 / acc 0.81 / f1 0.79", "acc", "0.81"),
+            ("timings: total time =    2712.12 ms /   134 tokens", "total time", "2712.12"),
+            ("    accuracy                           0.92       160", "accuracy", "0.92"),
+            ("epoch 3: loss 0.52 (epoch 2: 0.55)", "loss", "0.52"),
+            ("loss 300: 0.5", "loss", "0.5"),
+            ("mAP@0.5:0.95: 0.466", "mAP@0.5:0.95", "0.466"),
+        ] {
+            assert_eq!(read(line, name).as_deref(), Some(number), "{line}");
+        }
         assert_eq!(read("main with buflen=1 and workers=24 took 30.7s", "took").as_deref(), Some("30.7"));
     }
 
@@ -525,6 +560,9 @@ mod tests {
         ] {
             assert_eq!(read(line, "val_bpb"), None, "{line}");
         }
+        assert_eq!(read("Adj. R-squared: 0.801", "R-squared"), None);
+        assert_eq!(read("Val. loss: 3", "loss"), None);
+        assert_eq!(read("mAP@0.5:0.95: 0.466", "mAP@0.5"), None);
         for line in ["test loss: 3", "Validation loss: 3", "train_loss: 3", "val loss=3", "| valid loss 3"] {
             assert_eq!(read(line, "loss"), None, "{line}");
         }

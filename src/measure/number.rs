@@ -90,7 +90,9 @@ fn bare(text: &[u8]) -> Option<(MetricMention, usize)> {
     if unit == 0 && is_decimal {
         after += spread_length(&text[after..]);
     }
-    if let Some(operation) = operation_length(&text[after..], !is_decimal) {
+    // `2312 ms / 134 tokens` says what the time was taken for.
+    let is_meant = |length: &usize| unit == 0 || equals_length(&text[after + length..]).is_some();
+    if let Some(operation) = operation_length(&text[after..], !is_decimal).filter(is_meant) {
         return result(&text[after + operation..]).map(|(value, length)| (value, after + operation + length));
     }
     if !ends(&text[after..], is_decimal || has_exponent || point > 0) {
