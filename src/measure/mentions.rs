@@ -11,7 +11,7 @@ use regex::bytes::Regex;
 
 use super::extent::{Extent, Extents, Process};
 use super::name::{BETWEEN, LEFT, RIGHT, Reading, contains, is_blank, is_decoration, is_stale, reading_between};
-use super::{MetricMention, whole};
+use super::{MetricMention, Tables, whole};
 use crate::domain::{
     COMPOSITE, ErrorKind, MetricSource, MetricSpec, Number, PartOf, Unit, UserError, few, nearest, refuse,
 };
@@ -27,11 +27,13 @@ struct Mention {
     /// The search for it; absent if the log does not give it.
     search: Option<Search>,
     claims: Claims,
+    /// The tables with the name in their header, which count where no mention does.
+    tables: Tables,
 }
 
 impl Mention {
     fn of(name: Option<String>, search: Option<Search>) -> Self {
-        Mention { name, search, claims: Claims::default() }
+        Mention { name, search, claims: Claims::default(), tables: Tables::default() }
     }
 
     /// Looks for a name, which a log can print.
@@ -49,6 +51,22 @@ impl Mention {
         });
         claims.prepend(std::mem::take(&mut self.claims));
         self.claims = claims;
+        // Pieces of a line are no rows.
+        if let Search::Names(names) = search
+            && range.end == lines.len()
+            && self.claims.found().is_none()
+        {
+            let start = if range.start == 0 { Some(0) } else { memchr2(b'\n', b'\r', lines).map(|brk| brk + 1) };
+            self.tables.read(&lines[start.unwrap_or(lines.len())..], &names[0]);
+        }
+    }
+
+    /// Takes what tables say, now that all lines are read.
+    fn settle(&mut self) {
+        let is_open = self.claims.found().is_none() && self.claims.several().is_empty();
+        if let Some(reading) = self.tables.reading().filter(|_| is_open) {
+            self.claims = Claims::of(reading.named(self.name.as_deref().unwrap_or_default()));
+        }
     }
 
     /// Makes `metrics` and the names that are not finite say the same of it.
@@ -106,6 +124,12 @@ impl Mentions {
         self.axes.extend(names.filter(|name| is_printable(name)).map(Mention::named));
     }
 
+    /// Takes what tables say, now that all lines are read.
+    pub(super) fn settle(&mut self) {
+        self.metric.settle();
+        self.axes.iter_mut().for_each(Mention::settle);
+    }
+
     /// Says what the log has instead of the metric's number: several behind its name, or one behind a similar name.
     pub(super) fn instead(&self, metrics: &[(String, Number)]) -> Option<String> {
         let Mention { name, claims, .. } = &self.metric;
@@ -121,7 +145,8 @@ impl Mentions {
 
     /// The last finite number of the metric.
     pub(super) fn last(&self) -> Option<&Number> {
-        self.metric.claims.last_finite()
+        let in_table = || self.metric.tables.last().filter(|_| self.metric.claims.found().is_none());
+        self.metric.claims.last_finite().or_else(in_table)
     }
 
     /// Reads the mentions that begin in a range of some lines. The lines come in their order, as they are in the log.

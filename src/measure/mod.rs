@@ -11,6 +11,7 @@ mod name;
 mod number;
 mod scanner;
 mod summary;
+mod table;
 mod verdict;
 
 pub use clean::*;
@@ -20,4 +21,5 @@ use name::*;
 pub use number::*;
 pub use scanner::*;
 pub use summary::*;
+use table::*;
 pub use verdict::*;

@@ -108,7 +108,7 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
 }
 
 /// The unit in brackets between a name and its number, and the bytes up to its end: ` (ms)`.
-fn unit_behind(right: &[u8]) -> Option<(usize, Unit)> {
+pub(super) fn unit_behind(right: &[u8]) -> Option<(usize, Unit)> {
     let start = blanks(right);
     let inner = right[start..].strip_prefix(b"(").or(right[start..].strip_prefix(b"["))?;
     let length = inner.iter().position(|byte| matches!(byte, b')' | b']'))?;
@@ -223,7 +223,7 @@ fn form(right: &[u8]) -> Option<(NumberForm, usize)> {
             let end = at + rest.iter().position(|byte| *byte == b' ').filter(|end| rest[..*end].contains(&b':'))?;
             return right[end..].starts_with(b" = ").then_some((NumberForm::Spaced, end + 3));
         }
-        bar @ ('|' | '│' | '┃') if before > 0 => {
+        bar if is_bar(bar) && before > 0 => {
             let bar = bar.len_utf8();
             let after = blanks(&rest[bar..]);
             return (after > 0).then_some((NumberForm::Cell, at + bar + after));
@@ -260,7 +260,7 @@ fn stands_alone(name: &str, text: &str, form: NumberForm) -> bool {
         return after_blank(name, bare.trim_end_matches(is_blank), form);
     }
     if form == NumberForm::Cell {
-        return matches!(last, '|' | '│' | '┃');
+        return is_bar(last);
     }
     if last.is_alphanumeric() {
         // The prefix of a Python string: `b'val_bpb: 1.2'`.
@@ -280,7 +280,7 @@ fn after_blank(name: &str, before: &str, form: NumberForm) -> bool {
     let before = before.trim_end_matches(is_decoration);
     let Some(last) = before.chars().next_back() else { return form != NumberForm::Cell };
     if form == NumberForm::Cell {
-        return matches!(last, '|' | '│' | '┃');
+        return is_bar(last);
     }
     if !last.is_alphanumeric() && last != '_' && last != '%' {
         if let Some(value) = before.strip_suffix(" /") {
@@ -327,7 +327,7 @@ fn token_before(text: &str) -> &str {
 }
 
 /// Returns whether `token` is the value of the text before it: a number, with anything glued to it, or a constant.
-fn is_value(token: &str) -> bool {
+pub(super) fn is_value(token: &str) -> bool {
     let digits = token.trim_start_matches(['+', '-', '.', '#']);
     digits.starts_with(|c: char| c.is_ascii_digit())
         || ["nan", "inf", "true", "false", "none", "null"].iter().any(|word| digits.eq_ignore_ascii_case(word))
@@ -402,6 +402,11 @@ pub(super) fn qualifies(word: &str) -> bool {
 /// Quotes and Markdown emphasis, which may stand around a name.
 pub(super) fn is_decoration(c: char) -> bool {
     matches!(c, '\'' | '"' | '`' | '*' | '\\')
+}
+
+/// Lines between the cells of a table.
+pub(super) fn is_bar(c: char) -> bool {
+    matches!(c, '|' | '│' | '┃')
 }
 
 /// Blanks and control characters.

@@ -173,6 +173,7 @@ impl Scanner {
     /// Ends the log and returns its summary.
     pub fn finish(mut self) -> LogSummary {
         self.end();
+        self.mentions.settle();
         let lines = last_lines_of(&self.text, self.forgotten);
         let (mut metrics, mut not_finite) = pairs(lines);
         let instead = self.mentions.instead(&metrics);
