@@ -11,7 +11,7 @@ use super::extent::{Extent, Extents, aggregate_behind, before_aggregate, is_prog
 use super::{
     MetricMention, NAME_FIELDS, VALUE_FIELDS, is_elsewhere, is_of_another_run, next_char, value_at, whole, word_before,
 };
-use crate::domain::{SCALES, Unit, WordList, word_list};
+use crate::domain::{Number, SCALES, Unit, WordList, word_list};
 
 /// Number of bytes to check before a name.
 pub(super) const LEFT: usize = 256;
@@ -98,6 +98,7 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     let named = behind.or(step).map(|(_, extent)| extent).or(before.map(|_| Extent::Whole));
     let named = named.or_else(|| object_part(name, &left, &rest));
     let value = value.with_unit(unit);
+    let value = running_average(name, &value, &left, &rest).unwrap_or(value);
     // The row of all classes in the report of scikit-learn, whose second number counts the samples.
     let is_in_report = name == "accuracy" && left.trim().is_empty() && right.starts_with(b"     ");
     let numbers = if form == NumberForm::Juxtaposed && !is_in_report { bare_numbers(text) } else { Vec::new() };
@@ -161,6 +162,57 @@ fn value_of_fields(left: &str, right: &[u8], cut: bool) -> Option<MetricMention>
         .and_then(|text| text.split(|c| is_blank(c) || matches!(c, '"' | '\'' | ',' | ';' | '}')).next())
         .map(Unit::new);
     (!cut || length < text.len()).then(|| value.with_unit(unit))
+}
+
+/// The average over the batches so far, where a line of meters has it in parentheses behind the newest number:
+/// `[10/100]  Time 0.3 (0.4)  Loss 1.2 (1.1)`. Without a batch and a meter of time, it is a deviation, an old best or another number.
+fn running_average(name: &str, value: &MetricMention, left: &str, rest: &str) -> Option<MetricMention> {
+    let MetricMention::Number(newest) = value else { return None };
+    let average = in_parentheses(rest.trim_start_matches(is_blank).strip_prefix('(')?)?;
+    let is_near = |newest: &Number, average: &Number| (0.5..2.0).contains(&(average.value / newest.value));
+    let others: Vec<_> = meters(left).chain(meters(rest)).collect();
+    let is_clock = |name: &str| contains(&["time", "data"], name);
+    let is_meter = is_clock(name) || others.iter().any(|(name, ..)| is_clock(name));
+    let is_average = match is_near(newest, &average) {
+        true => !others.is_empty(),
+        false => others.len() > 1 && others.iter().any(|(_, newest, average)| is_near(newest, average)),
+    };
+    let is_like = newest.unit == average.unit && newest.raw.contains('.') && average.raw.contains('.');
+    (is_like && is_meter && is_average && counts_batches(left)).then_some(MetricMention::Number(average))
+}
+
+/// The number, without a sign in front, that ends in a parenthesis.
+fn in_parentheses(inner: &str) -> Option<Number> {
+    let inner = inner.trim_start_matches(is_blank);
+    let (value, length) = value_at(inner.as_bytes())?;
+    let is_alone = inner[length..].trim_start_matches(is_blank).starts_with(')') && !inner.starts_with('+');
+    value.number().filter(|_| is_alone)
+}
+
+/// The names in `text` that have a number in parentheses behind another one, and both numbers.
+fn meters(text: &str) -> impl Iterator<Item = (&str, Number, Number)> {
+    text.match_indices('(').filter_map(|(at, _)| {
+        let before = text[..at].trim_end_matches(is_blank);
+        let number = token_before(before);
+        let name = before[..before.len() - number.len()].trim_end_matches(|c| is_blank(c) || c == ':');
+        Some((word_before(name), whole(number.as_bytes())?.number()?, in_parentheses(&text[at + 1..])?))
+    })
+}
+
+/// Returns whether `left` says how many batches of how many are done, as in `Epoch: [0][ 10/100]`: neither epochs nor parts.
+fn counts_batches(left: &str) -> bool {
+    let is_other = |word: &str| contains(&PARTS, word) || contains(&["episode", "run", "trial"], word);
+    let singular = |word: &str| word.strip_suffix('s').unwrap_or(word).to_owned();
+    let mut words = left.split(|c: char| !c.is_alphabetic());
+    let is_counter = |(at, _): (usize, &str)| {
+        let inner = left[at + 1..].trim_start();
+        let behind = inner.trim_start_matches(|c: char| c.is_ascii_digit());
+        let total = behind.strip_prefix('/').filter(|_| behind.len() < inner.len());
+        let end = total.map(|total| total.trim_start_matches(|c: char| c.is_ascii_digit()));
+        let unit = word_before(left[..at].trim_end_matches(|c| is_blank(c) || c == ':'));
+        end.is_some_and(|end| end.starts_with([']', ' '])) && !contains(&["ep", "epoch"], unit)
+    };
+    !words.any(|word| is_other(&singular(word))) && left.match_indices('[').any(is_counter)
 }
 
 /// Reads the number right before a name that is a unit.
@@ -625,6 +677,28 @@ mod tests {
             "train.py: Loss=0.3",
         ] {
             assert_eq!(read(line, "Loss").as_deref(), Some("0.3"), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_average_of_a_meter_counts() {
+        for line in [
+            "Epoch: [0][  10/500]\tTime  0.31 ( 0.39)\tData  0.00 ( 0.04)\tLoss 6.98e+00 (7.01e+00)",
+            "Test: [190/196]\tTime 0.1 (0.2)\tAcc@1 66.80 ( 75.9)\tLoss 1.28 (7.01)\tAcc@5 9.80 (9.9)",
+            "Test:  [250/261]  eta: 0:00:03  Loss: 6.9 (7.01)  time: 0.2 (0.3)  data: 0.0 (0.01)",
+            "Train: 0 [ 100/1251 (  8%)]  Loss: 6.95 (7.01)  Time: 0.302s, 423.45/s  LR: 1.0e-05  Data: 0.007 (0.021)",
+            "[10/100] Loss: 7.01 (26.58) time: 3.2 (3.1)",
+            "[10/100] Loss 7.01 (0.01) acc 0.8 (0.02) time 0.3 (0.01)",
+            "[10/100] Loss 7.01 (6.9) length 200.0 (190.0)",
+            "[10/100] Loss 7.01 (6.9)",
+            "[10/100] Loss 7.01 (+6.9) time 0.3 (0.3)",
+            "[10/100] Loss 7.01 (7) time 0.3 (0.3)",
+            "[2026/12/01] Loss 7.01 (6.9) time 0.3 (0.3)",
+            "Epoch [3/10] Loss 7.01 (6.9) time 0.3 (0.3)",
+            "folds [3/10]: Loss 7.01 (6.9) time 0.3 (0.3)",
+            "Epoch 10: Loss 7.01 (6.9), time 0.3 (0.3)",
+        ] {
+            assert_eq!(read(line, "Loss").map(|it| it.parse()), Some(Ok(7.01)), "{line}");
         }
     }
 
