@@ -111,6 +111,19 @@ fn the_first_rank_counts_and_else_the_process_that_printed_first() {
         ("rank=1 val_loss=0.2\nrank=0 val_loss=0.1\nval_loss=0.3 rank=2\n", "0.1", None),
         ("{\"rank\": 0, \"val_loss\": 0.1}\n{\"val_loss\": 0.2, \"rank\": 1}\n", "0.1", None),
         ("val_loss=0.3\nrank=16 val_loss=0.2\nrank=8 val_loss=0.1\n", "0.1", None),
+        (
+            "0: val_loss: 0.5\n2: val_loss: 0.6\n1: val_loss: 0.7\n1: val_loss: 0.2\n0: val_loss: 0.1\n2: val_loss: 0.3\n",
+            "0.1",
+            None,
+        ),
+        ("0: val_loss: 0.3\n1: val_loss: 0.2\n0: val_loss: 0.2\n1: val_loss: 0.1\n", "0.1", None),
+        (
+            "0: val_loss: 0.5\n1: val_loss: 0.4\n2: val_loss: 0.3\n0: val_loss: 0.2\n1: val_loss: 0.2\n2: val_loss: 0.1\n",
+            "0.1",
+            None,
+        ),
+        ("3: val_loss: 0.3\n2: val_loss: 0.2\n1: val_loss: 0.1\n", "0.1", None),
+        ("0: val_loss: 0.3\n5: val_loss: 0.2\n0: val_loss: 0.3\n5: val_loss: 0.2\n9: val_loss: 0.1\n", "0.1", None),
         ("worker-1 | val_loss: 0.1\nworker-2 | val_loss: 0.2\n", "0.1", Some(PartOf::Process)),
         (
             "(a pid=7) val_loss: 0.3\n(a pid=5) val_loss: 0.2\n(a pid=7) val_loss: 0.1\n(a pid=5) val_loss: 0.4\n",
@@ -307,6 +320,9 @@ fn log_bytes() -> impl Strategy<Value = Vec<u8>> {
             "(pid=8) ",
             "rank=0 ",
             "rank=1 ",
+            "\n0: ",
+            "\n1: ",
+            "\n2: ",
             "/mean",
             "\nval_bpb: 3\n",
             "epoch 1 "
