@@ -21,6 +21,8 @@ pub(super) enum Extent {
     SoFar,
     /// All parts together, under a name of its own: `val_loss/mean: 0.92`.
     Derived,
+    /// A mean beside its deviation, which may be one over time: `"val_loss": {"mean": 0.92, "std": 0.1}`.
+    Mean,
     /// One part: `Fold 5/5 - val_loss: 0.88`.
     Part(String),
 }

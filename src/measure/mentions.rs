@@ -191,6 +191,8 @@ struct ProcessMentions {
     has_parts: bool,
     /// The last mention of the whole run that counts before those of parts.
     whole: Option<MetricMention>,
+    /// The last mean of several numbers, which counts before those of parts, and where there is nothing else.
+    mean: Option<MetricMention>,
     /// The last finite number of the whole run.
     finite: Option<Number>,
     /// The last finite number of a part.
@@ -206,6 +208,7 @@ impl ProcessMentions {
             }
             Extent::SoFar => ProcessMentions { last: Some(found), finite, ..ProcessMentions::default() },
             Extent::Derived => ProcessMentions { whole: Some(found), ..ProcessMentions::default() },
+            Extent::Mean => ProcessMentions { mean: Some(found), ..ProcessMentions::default() },
             Extent::Part(part) => ProcessMentions {
                 last: Some(found),
                 is_part: true,
@@ -223,13 +226,14 @@ impl ProcessMentions {
         self.has_parts |= earlier.has_parts || matches!((&self.part, &earlier.part), (Some(a), Some(b)) if a != b);
         self.part = self.part.take().or(earlier.part);
         self.whole = self.whole.take().or(earlier.whole);
+        self.mean = self.mean.take().or(earlier.mean);
         self.finite = self.finite.take().or(earlier.finite);
         self.finite_part = self.finite_part.take().or(earlier.finite_part);
     }
 
     /// Returns whether the last mention is of one part of several, and the log has none of the whole run.
     fn is_part_alone(&self) -> bool {
-        self.is_part && self.has_parts && self.whole.is_none()
+        self.is_part && self.has_parts && self.whole.is_none() && self.mean.is_none()
     }
 
     fn is_settled(&self) -> bool {
@@ -237,7 +241,8 @@ impl ProcessMentions {
     }
 
     fn found(&self) -> Option<&MetricMention> {
-        self.whole.as_ref().filter(|_| self.is_part).or(self.last.as_ref())
+        let of_parts = self.whole.as_ref().or(self.mean.as_ref()).filter(|_| self.is_part);
+        of_parts.or(self.last.as_ref()).or(self.mean.as_ref())
     }
 }
 

@@ -9,7 +9,8 @@
 
 use super::extent::{Extent, Extents, aggregate_behind, before_aggregate, is_progress, object_part, step_behind};
 use super::{
-    MetricMention, NAME_FIELDS, VALUE_FIELDS, is_elsewhere, is_of_another_run, next_char, value_at, whole, word_before,
+    MetricMention, NAME_FIELDS, VALUE_FIELDS, is_elsewhere, is_of_another_run, next_char, valid_text, value_at, whole,
+    word_before,
 };
 use crate::domain::{Number, SCALES, Unit, WordList, word_list};
 
@@ -77,6 +78,12 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
         let end = text.iter().position(u8::is_ascii_whitespace).filter(|_| is_before);
         Some((form, text, value_at(&text[..end.unwrap_or(text.len())])?))
     });
+    let summary = || {
+        let (form, at) = found.filter(|(form, _)| matches!(form, NumberForm::Tight | NumberForm::Spaced))?;
+        Some((form, &right[at..], mean_of(name, &right[at..])?))
+    };
+    let is_mean = valued.is_none();
+    let valued = valued.or_else(summary);
     let Some((form, text, (value, length))) = valued else {
         return if is_unit { reading_before(&left, right_of_name) } else { None };
     };
@@ -90,7 +97,7 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     // A mean of the steps so far, or beside the number that it is of, is a running one.
     let is_final = |left: &str| stands(left) && !is_progress(left) && !left.contains(name);
     let before = before_aggregate(&left);
-    let counts = match behind {
+    let mut counts = match behind {
         None => stands(&left) || before.is_some_and(is_final),
         Some(_) => is_final(before.unwrap_or(&left)),
     };
@@ -102,8 +109,13 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     // The row of all classes in the report of scikit-learn, whose second number counts the samples.
     let is_in_report = name == "accuracy" && left.trim().is_empty() && right.starts_with(b"     ");
     let numbers = if form == NumberForm::Juxtaposed && !is_in_report { bare_numbers(text) } else { Vec::new() };
+    let mut extents = Extents::of(&left, &rest, named);
+    if is_mean {
+        counts &= !matches!(extents.extent, Extent::Part(_));
+        extents.extent = Extent::Mean;
+    }
     counts.then(|| match numbers.len() {
-        0 | 1 => Reading::Value(Extents::of(&left, &rest, named), value),
+        0 | 1 => Reading::Value(extents, value),
         _ => Reading::Several(numbers),
     })
 }
@@ -213,6 +225,44 @@ fn counts_batches(left: &str) -> bool {
         end.is_some_and(|end| end.starts_with([']', ' '])) && !contains(&["ep", "epoch"], unit)
     };
     !words.any(|word| is_other(&singular(word))) && left.match_indices('[').any(is_counter)
+}
+
+/// The mean that `text` begins with, behind a name and a sign, and the bytes up to its end.
+fn mean_of(name: &str, text: &[u8]) -> Option<(MetricMention, usize)> {
+    let text = valid_text(text);
+    let of_interval = || middle_of_interval(text).filter(|_| ["time", "thrpt"].contains(&name));
+    mean_of_object(text).or_else(|| mean_of_fields(text)).or_else(of_interval)
+}
+
+/// The mean in an object of statistics alone: `{"mean": 0.3, "std": 0.01}`.
+fn mean_of_object(text: &str) -> Option<(MetricMention, usize)> {
+    let (inner, _) = text.strip_prefix('{')?.split_once('}')?;
+    let mut mean = None;
+    for field in inner.split(',') {
+        let (key, number) = field.split_once(':')?;
+        let key = key.trim_matches(|c| is_blank(c) || is_decoration(c));
+        let number = whole(number.as_bytes()).filter(|_| contains(&STATISTICS, key))?;
+        mean = if ["mean", "avg", "average"].contains(&key) { Some(number) } else { mean };
+    }
+    Some((mean?, inner.len() + 2))
+}
+
+/// The mean in front of its deviation: `mean=0.85 std=0.05`.
+fn mean_of_fields(text: &str) -> Option<(MetricMention, usize)> {
+    let (number, rest) = text.strip_prefix("mean=")?.split_once(' ')?;
+    let is_deviation = ["std=", "sd=", "stdev=", "sem="].iter().any(|sign| rest.trim_start().starts_with(sign));
+    Some((whole(number.as_bytes())?, text.len() - rest.len() - 1)).filter(|_| is_deviation)
+}
+
+/// The middle one of three numbers with units, which are an estimate and its bounds: `[41.1 ms 41.4 ms 41.7 ms]`.
+fn middle_of_interval(text: &str) -> Option<(MetricMention, usize)> {
+    let (inner, _) = text.strip_prefix('[')?.split_once(']')?;
+    let words: Vec<&str> = inner.split_whitespace().collect();
+    let numbers: Option<Vec<Number>> = words.chunks(2).map(|it| whole(it.join(" ").as_bytes())?.number()).collect();
+    let [low, middle, high]: [Number; 3] = numbers?.try_into().ok()?;
+    let unit = middle.unit.clone().filter(Unit::is_known)?;
+    let is_ordered = low.converted(&unit)?.value <= middle.value && middle.value <= high.converted(&unit)?.value;
+    is_ordered.then_some((MetricMention::Number(middle), inner.len() + 2))
 }
 
 /// Reads the number right before a name that is a unit.
@@ -422,6 +472,9 @@ pub(super) static PARTS: WordList = WordList::new(|| word_list(include_str!("lis
 
 /// Words before the number of a process, those that name the rank of all processes first.
 pub(super) static PROCESSES: WordList = WordList::new(|| word_list(include_str!("lists/processes.txt")));
+
+/// Fields of an object that holds only statistics of some numbers.
+static STATISTICS: WordList = WordList::new(|| word_list(include_str!("lists/statistics.txt")));
 
 /// Words that count steps.
 pub(super) const PROGRESS: &[&str] = &["batch", "ep", "epoch", "it", "iter", "iteration", "round", "step", "update"];
@@ -700,6 +753,33 @@ mod tests {
         ] {
             assert_eq!(read(line, "Loss").map(|it| it.parse()), Some(Ok(7.01)), "{line}");
         }
+    }
+
+    #[test]
+    fn of_the_statistics_of_a_name_the_mean_counts() {
+        for line in [
+            r#"{"time": {"mean": 0.3, "std": 0.01}}"#,
+            "{'time': {'std': 0.01, 'avg': 0.3, 'n': 5}, 'f1': {'mean': 0.5}}",
+            "time: mean=0.3 std=0.05",
+            "sort/8  time:   [0.1 ms 0.3 ms 0.4 ms]",
+        ] {
+            assert_eq!(read(line, "time").as_deref(), Some("0.3"), "{line}");
+        }
+        for line in [
+            r#"{"time": {"distribution": "normal", "mean": 0.5, "std": 0.1}}"#,
+            r#"{"time": {"mean": null, "std": 0.1}}"#,
+            r#"{"time": {"mean": {"a": 0.3}}}"#,
+            r#"{"time": {"value": 0.3, "n": 3}}"#,
+            r#"{"time": {"min": 0.3}, "mean": 0.5}"#,
+            r#"best time: {"mean": 0.3}"#,
+            "time: max=0.9 mean=0.3",
+            "time: mean=0.3",
+            "time: [0.1 0.3 0.4]",
+            "time: [0.4 ms 0.3 ms 0.1 ms]",
+        ] {
+            assert_eq!(read(line, "time"), None, "{line}");
+        }
+        assert_eq!(read("delay: [0.1 ms 0.3 ms 0.4 ms]", "delay"), None);
     }
 
     #[test]

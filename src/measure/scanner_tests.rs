@@ -73,6 +73,12 @@ fn a_number_of_all_parts_counts_instead_of_one_of_a_part() {
     }
     assert_eq!(val_loss(&format!("val_loss/mean: 0.5\n{parts}")), (Some("0.5".into()), None));
     assert_eq!(val_loss("val_loss: 0.5\nval_loss/mean: 0.6\n"), (Some("0.5".into()), None), "a name of its own");
+    let mean = "{\"val_loss\": {\"mean\": 0.5, \"std\": 0.1}}\n";
+    assert_eq!(val_loss(mean), (Some("0.5".into()), None));
+    assert_eq!(val_loss(&format!("{parts}{mean}")), (Some("0.5".into()), None));
+    for log in [format!("{mean}epoch 1 val_loss: 0.6\n"), format!("step 3 val_loss: 0.6\nfold 1 {mean}")] {
+        assert_eq!(val_loss(&log), (Some("0.6".into()), None), "it may be one over time: {log}");
+    }
     let steps = format!("epoch 1 val_loss: 0.5\n{parts}");
     assert_eq!(val_loss(&steps), (Some("0.88".into()), Some(PartOf::Split)), "a step of one of them");
     let fields = "{\"val_loss\": 0.5}\n{\"fold\": 1, \"val_loss\": 0.4}\n{\"val_loss\": 0.6, \"fold\": 2}\n";
@@ -324,6 +330,7 @@ fn log_bytes() -> impl Strategy<Value = Vec<u8>> {
             "\n1: ",
             "\n2: ",
             "/mean",
+            ": {'mean': 5}",
             "\nval_bpb: 3\n",
             "epoch 1 "
         ])
