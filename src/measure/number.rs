@@ -79,6 +79,9 @@ fn bare(text: &[u8]) -> Option<(MetricMention, usize)> {
         return Some((MetricMention::Number(Number::of_duration(seconds, &window[..length])), length));
     }
     let Digits { end, is_grouped, is_decimal, has_exponent } = Digits::of(text, sign)?;
+    if let Some(length) = windows_length(&text[end..]) {
+        return Some((MetricMention::NotFinite(ascii(&text[..end + length])), end + length));
+    }
     let suffix = Suffix::of(valid(&text[end..]));
     let unit = suffix.length;
     if matches!(&text[end..end + unit], b"e" | b"E" | b"st" | b"nd" | b"rd" | b"th") {
@@ -108,6 +111,12 @@ fn bare(text: &[u8]) -> Option<(MetricMention, usize)> {
     };
     let (unit, length) = deviation(&text[after..]).filter(|_| unit == 0).unzip();
     Some((value.with_unit(unit), after + length.unwrap_or_default()))
+}
+
+/// The length of what follows the 1 where Windows prints a value that is not finite: `1.#INF`, `-1.#IND00`.
+fn windows_length(rest: &[u8]) -> Option<usize> {
+    let word = rest.strip_prefix(b".#").filter(|word| word.first().is_some_and(u8::is_ascii_uppercase))?;
+    Some(".#".len() + word.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count())
 }
 
 /// The sign, digits, point and exponent of a number.
@@ -330,10 +339,14 @@ mod tests {
             ("1234 500", "1234"),
             ("2,056", "2056"),
             ("5 at 11th", "5"),
+            ("0.93#3", "0.93"),
+            ("1.# done", "1"),
         ] {
             assert_eq!(raw(text).as_deref(), Some(expected), "{text}");
         }
-        for text in ["nan", "NaN,", "-inf", "Infinity}", "1e999", "1e-999", "-0.5e-400,"] {
+        for text in
+            ["nan", "NaN,", "-inf", "Infinity}", "1e999", "1e-999", "-0.5e-400,", "1.#INF", "-1.#IND00,", "1.#J"]
+        {
             assert!(raw(text).is_some_and(|raw| raw.starts_with("not finite")), "{text}");
         }
     }
