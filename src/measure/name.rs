@@ -9,8 +9,8 @@
 
 use super::extent::{Extent, Extents, aggregate_behind, before_aggregate, is_progress, object_part, step_behind};
 use super::{
-    MetricMention, NAME_FIELDS, VALUE_FIELDS, is_elsewhere, is_of_another_run, next_char, valid_text, value_at, whole,
-    word_before,
+    MetricMention, NAME_FIELDS, VALUE_FIELDS, amount_at, is_elsewhere, is_of_another_run, next_char, valid_text,
+    value_at, whole, word_before,
 };
 use crate::domain::{Number, SCALES, Unit, WordList, word_list};
 
@@ -76,7 +76,7 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
         // What follows is the next name.
         let is_before = is_unit && form == NumberForm::Juxtaposed;
         let end = text.iter().position(u8::is_ascii_whitespace).filter(|_| is_before);
-        Some((form, text, value_at(&text[..end.unwrap_or(text.len())])?))
+        Some((form, text, value_behind(form, &text[..end.unwrap_or(text.len())])?))
     });
     let summary = || {
         let (form, at) = found.filter(|(form, _)| matches!(form, NumberForm::Tight | NumberForm::Spaced))?;
@@ -118,6 +118,16 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
         0 | 1 => Reading::Value(extents, value),
         _ => Reading::Several(numbers),
     })
+}
+
+/// The value at the start of `text`. `loss −0.1` is a change, and `name=$1` an argument of a script.
+fn value_behind(form: NumberForm, text: &[u8]) -> Option<(MetricMention, usize)> {
+    let may_be = |length: usize| match form {
+        NumberForm::Juxtaposed => false,
+        NumberForm::Tight => length > "$1".len(),
+        NumberForm::Spaced | NumberForm::Cell => true,
+    };
+    value_at(text).or_else(|| amount_at(text).filter(|(_, length)| may_be(*length)))
 }
 
 /// The unit in brackets between a name and its number, and the bytes up to its end: ` (ms)`.
@@ -574,6 +584,8 @@ mod tests {
             "│  val_bpb  │  1.2  │",
             "**val_bpb**: 1.2",
             "`val_bpb`: 1.2%",
+            "val_bpb: $1.2",
+            "val_bpb=$1.2, tokens=3",
             "b'val_bpb: 1.2'",
             "level=info msg=done val_bpb=1.2",
             "level=INFO msg=\"eval of all\" val_bpb=1.2",
@@ -634,6 +646,9 @@ mod tests {
             "val_bpb took 1.2",
             "val_bpb: 1/20",
             "val_bpb: 1.30 -> 1.2",
+            "val_bpb −1.2",
+            "val_bpb: $1.2 per run",
+            "val_bpb=$1",
             "improve the val_bpb 1.2",
             "running val_bpb: 1.2",
             "Val_BPB: 1.2",

@@ -58,6 +58,26 @@ pub(super) fn value_at(text: &[u8]) -> Option<(MetricMention, usize)> {
     Some((value, at + length))
 }
 
+/// The value at the start of `text` behind the sign of a currency or the minus of printers, `$12.50` and `−0.5`, as [`value_at`]
+/// reads others. Neither words nor brackets follow: `−0.03 vs baseline` is a change, and `$3 per call` a price.
+pub(super) fn amount_at(text: &[u8]) -> Option<(MetricMention, usize)> {
+    let quote = usize::from(matches!(text.first(), Some(b'"' | b'\'')));
+    let amount = valid(&text[quote..]);
+    let behind_minus = amount.strip_prefix(['−', '-']);
+    let unsigned = behind_minus.unwrap_or(amount);
+    let digits = unsigned.strip_prefix(['$', '€', '£']).unwrap_or(unsigned);
+    if digits.len() == amount.len() || digits.starts_with(['+', '-']) {
+        return None;
+    }
+    let minus = if behind_minus.is_some() { "-" } else { "" };
+    let (value, length) = bare(format!("{minus}{digits}").as_bytes())?;
+    let rest = &digits[length - minus.len()..];
+    let is_share =
+        matches!(&value, MetricMention::Number(number) if number.unit.as_ref().is_some_and(Unit::is_percent));
+    let ends = rest.trim_start().chars().next().is_none_or(|c| ".,;|│┃)]}\"'±".contains(c));
+    (ends && !is_share).then_some((value, quote + amount.len() - rest.len()))
+}
+
 /// The value that all of `text` is, blanks around it aside.
 pub(super) fn whole(text: &[u8]) -> Option<MetricMention> {
     let text = text.trim_ascii();
@@ -348,6 +368,37 @@ mod tests {
             ["nan", "NaN,", "-inf", "Infinity}", "1e999", "1e-999", "-0.5e-400,", "1.#INF", "-1.#IND00,", "1.#J"]
         {
             assert!(raw(text).is_some_and(|raw| raw.starts_with("not finite")), "{text}");
+        }
+    }
+
+    #[test]
+    fn amounts_of_money_and_the_minus_of_printers_are_read_where_nothing_but_punctuation_follows() {
+        for (text, expected) in [
+            ("−1.5", Some(("-1.5", 6))),
+            ("−0.5, lr 3", Some(("-0.5", 6))),
+            ("−120.5 ± 3", Some(("-120.5", 8))),
+            ("\"−1.5\"}", Some(("-1.5", 7))),
+            ("$12.50 |", Some(("12.50", 6))),
+            ("$9", Some(("9", 2))),
+            ("-$3", Some(("-3", 3))),
+            ("€1,234.50.", Some(("1234.50", 11))),
+            ("$1.5M", Some(("1500000", 5))),
+            ("−0.03 vs baseline", None),
+            ("−0.03 (−6%)", None),
+            ("−3%", None),
+            ("− 3", None),
+            ("−-5", None),
+            ("$3 per call", None),
+            ("$5/$10", None),
+            ("$4-6", None),
+            ("$COST", None),
+            ("${COST}", None),
+            ("$nan", None),
+            ("1.5x", None),
+        ] {
+            let found = amount_at(text.as_bytes());
+            let found = found.and_then(|(value, length)| Some((value.number()?.raw, length)));
+            assert_eq!(found.as_ref().map(|(raw, length)| (&**raw, *length)), expected, "{text}");
         }
     }
 
