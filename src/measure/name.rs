@@ -369,7 +369,7 @@ fn stands_alone(name: &str, text: &str, form: NumberForm) -> bool {
     let quoted = bare.len() < text.len();
     let Some(last) = bare.chars().next_back() else { return form != NumberForm::Cell };
     if is_blank(last) {
-        return after_blank(name, bare.trim_end_matches(is_blank), form);
+        return after_blank(name, bare, form);
     }
     if form == NumberForm::Cell {
         return is_bar(last);
@@ -384,8 +384,10 @@ fn stands_alone(name: &str, text: &str, form: NumberForm) -> bool {
     is_percent || !glue.contains(last) && !is_of_another_run(bare)
 }
 
-/// Returns whether a name counts if only blanks separate it from `before`.
-fn after_blank(name: &str, before: &str, form: NumberForm) -> bool {
+/// Returns whether a name counts behind `left`, which ends in blanks.
+fn after_blank(name: &str, left: &str, form: NumberForm) -> bool {
+    let before = left.trim_end_matches(is_blank);
+    let is_tabbed = left[before.len()..].contains('\t');
     if let Some(value) = quoted_value(before) {
         return !is_of_another_run(value);
     }
@@ -416,14 +418,19 @@ fn after_blank(name: &str, before: &str, form: NumberForm) -> bool {
     if is_value(token) || is_marker(token) {
         return true;
     }
-    if qualifies(token) || contains(PRINTERS, token) || is_of_another_run(before) {
+    let is_identifier = |text: &str| text.contains(['_', '/', '.']);
+    // The column of a log with the name of the program.
+    let is_program = is_tabbed && is_identifier(name) && token.ends_with(".py");
+    if (qualifies(token) && !is_program) || contains(PRINTERS, token) || is_of_another_run(before) {
         return false;
     }
-    let is_behind_value = is_value(token_before(before[..token_start].trim_end_matches(is_blank)));
     // The word may begin a longer name of plain words, but none that is an identifier.
-    let is_identifier = |text: &str| text.contains(['_', '/', '.']);
+    let earlier = token_before(before[..token_start].trim_end_matches(is_blank));
+    let is_behind_value = is_value(earlier);
+    let is_of_logger = is_tabbed && is_marker(earlier) && !contains(&["class", "raw"], token);
     let joins = token.contains(['/', '.']) || (is_behind_value && counts_value(token));
-    joins || (is_identifier(name) && (is_identifier(token) || is_behind_value || form == NumberForm::Tight))
+    let is_apart = is_behind_value || is_of_logger || form == NumberForm::Tight;
+    joins || (is_identifier(name) && (is_identifier(token) || is_apart))
 }
 
 /// The value at the end of `text` that a structured log has in quotes: `eval done` of `msg="eval done"`.
@@ -559,6 +566,8 @@ mod tests {
             "val_bpb=1.2",
             "val_bpb 1.2",
             "val_bpb\t1.2",
+            "2026-01-01 12:00:00\ttrain.py\tval_bpb: 1.2",
+            "2026-01-01\tINFO\troot\tval_bpb: 1.2",
             "METRIC val_bpb=1.2",
             "{\"val_bpb\": 1.2}",
             "{'val_bpb': 1.2, 'epoch': 3.0}",
@@ -650,6 +659,11 @@ mod tests {
             "val_bpb: $1.2 per run",
             "val_bpb=$1",
             "improve the val_bpb 1.2",
+            "teacher\tval_bpb: 1.2",
+            "INFO\tema\tval_bpb: 1.2",
+            "INFO\traw\tval_bpb: 1.2",
+            "top5\tval_bpb: 1.2",
+            "train.py val_bpb: 1.2",
             "running val_bpb: 1.2",
             "Val_BPB: 1.2",
             "val_bpb",
