@@ -320,12 +320,15 @@ pub(super) struct Claims {
     first: Option<Process>,
     /// The numbers of the last mention that can mean any of several.
     several: Vec<String>,
+    /// The number of the last sentence.
+    said: Option<MetricMention>,
 }
 
 impl Claims {
     pub(super) fn of(reading: Reading) -> Claims {
         match reading {
             Reading::Several(several) => Claims { several, ..Claims::default() },
+            Reading::Said(value) => Claims { said: Some(value), ..Claims::default() },
             Reading::Value(standing, value) => {
                 let claim = ProcessMentions::of(standing.extent, standing.label, value);
                 match standing.process {
@@ -364,6 +367,7 @@ impl Claims {
         if self.several.is_empty() {
             self.several = earlier.several;
         }
+        self.said = self.said.take().or(earlier.said);
     }
 
     /// Returns whether earlier lines can no longer change what was found.
@@ -387,7 +391,8 @@ impl Claims {
     }
 
     pub(super) fn found(&self) -> Option<&MetricMention> {
-        self.chosen().found()
+        let said = || self.said.as_ref().filter(|_| self.several.is_empty());
+        self.chosen().found().or_else(said)
     }
 
     /// The part of the run that the number is about.
