@@ -23,7 +23,7 @@ use crate::session::files::{exclude_own, is_session, session_of_head};
 use crate::session::handlers::SessionRefs;
 use crate::session::store::{Interrupts, watch_programs, watch_programs_until};
 use crate::session::view::NOTES;
-use crate::session::{SessionView, branch_in_the_way, free_tag, is_taken, note_finalized};
+use crate::session::{SessionView, branch_in_the_way, is_taken, new_tag, note_finalized};
 use crate::state::{HiddenFile, SEE_DOCTOR, SessionFolder};
 
 /// The branches of sessions stand below this.
@@ -333,10 +333,7 @@ impl Import {
     /// There is no row, no commit in the repository, or something of a session `tag`.
     pub fn new(dir: &Path, ledger: &Ledger, file: &Path, tag: Option<Tag>, clock: Clock) -> Result<Self, SessionError> {
         let repo = Repo::discover(dir)?;
-        let tag = match tag {
-            Some(tag) => tag,
-            None => free_tag(&repo, clock)?,
-        };
+        let tag = new_tag(&repo, tag, clock)?;
         if is_taken(&repo, &tag)? || !repo.refs.refs_under(&tag.ref_prefix())?.is_empty() {
             return Err(refuse(CannotStart, format!("session {tag} already exists, or parts of it remain"))
                 .hint("name another one with --tag")

@@ -75,10 +75,7 @@ pub(crate) fn new_contract(
     };
     let (name, command) = (given(&asked.metric, "--metric")?, given(&asked.command, "--cmd")?);
     let direction = asked.direction_of(&name).ok_or_else(|| SessionError::DirectionUnclear(name.clone()))?;
-    let tag = match tag {
-        Some(tag) => tag,
-        None => free_tag(repo, clock)?,
-    };
+    let tag = new_tag(repo, tag, clock)?;
     if repo.refs.branch(&tag.branch_ref())?.is_some() {
         let branch = tag.branch();
         return Err(refuse(CannotStart, format!("branch {branch} exists but belongs to no session"))
@@ -156,8 +153,13 @@ pub(crate) fn lines_passed_over(contract: &Contract, layout: Option<&Layout>, wa
     differing.map(|(key, _)| key).chain(has_other_axes.then_some("composite")).collect()
 }
 
+/// The tag of a session that begins: the given one, or the first of the day that nobody has.
+pub(crate) fn new_tag(repo: &Repo, given: Option<Tag>, clock: Clock) -> Result<Tag, SessionError> {
+    given.map_or_else(|| free_tag(repo, clock), |tag| Ok(tag.for_new_session()?))
+}
+
 /// The first tag of the day that nobody has.
-pub(crate) fn free_tag(repo: &Repo, clock: Clock) -> Result<Tag, SessionError> {
+fn free_tag(repo: &Repo, clock: Clock) -> Result<Tag, SessionError> {
     let mut trouble = None;
     let tag = Tag::for_day(clock.today(), |tag| {
         is_taken(repo, tag).unwrap_or_else(|error| {

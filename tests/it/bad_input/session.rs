@@ -44,6 +44,8 @@ fn a_tag_that_is_none_and_a_branch_that_is_not_ars() {
             &["is not a tag", "hint: use a name such as"],
         );
     }
+    let long = format!("--tag={}", "a".repeat(300));
+    refused(&repo, &["run", "--metric", "loss", "--cmd", "true", &long], 2, &["at most 100 characters", "hint: use"]);
     repo.git(["branch", "autoresearch/t1"]);
     both_refused_with_change(
         &repo,

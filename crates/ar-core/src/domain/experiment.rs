@@ -251,7 +251,13 @@ pub enum TagError {
     /// Windows treats it as a device, whatever follows a dot.
     #[error("`{0}` is not a tag: Windows reserves the name `{1}`, so nobody could check its branch out there")]
     Reserved(String, String),
+    /// Files and refs are named after it, with more behind it.
+    #[error("a tag has at most {LONGEST} characters, and this one has {0}")]
+    Long(usize),
 }
+
+/// The most characters of a new session's tag.
+const LONGEST: usize = 100;
 
 /// The names of Windows devices, which exist in every folder.
 const RESERVED: [&str; 4] = ["con", "prn", "aux", "nul"];
@@ -269,6 +275,16 @@ impl Tag {
     /// The tag as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// It, if a new session can have it.
+    ///
+    /// # Errors
+    ///
+    /// It has more than 100 characters; a session that exists may have such a tag.
+    pub fn for_new_session(self) -> Result<Tag, TagError> {
+        let length = self.0.chars().count();
+        if length > LONGEST { Err(TagError::Long(length)) } else { Ok(self) }
     }
 
     /// The first free tag for a day: month and day (`nov20`), then `nov20-2` and so on.
@@ -420,6 +436,13 @@ mod tag_tests {
             assert!(free.parse::<Tag>().is_ok(), "{free}");
         }
         assert!(serde_json::from_str::<Tag>("\"aux\"").is_ok(), "a session that is there can be read");
+    }
+
+    #[test]
+    fn a_long_one_is_refused_where_a_session_begins_alone() {
+        let tag = |length: usize| "a".repeat(length).parse::<Tag>().unwrap();
+        assert_eq!(tag(LONGEST).for_new_session(), Ok(tag(LONGEST)));
+        assert_eq!(tag(LONGEST + 1).for_new_session(), Err(TagError::Long(LONGEST + 1)));
     }
 
     #[test]
