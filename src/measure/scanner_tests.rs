@@ -186,6 +186,24 @@ fn numbers_of_which_any_can_be_meant_count_only_by_their_names() {
 }
 
 #[test]
+fn a_table_counts_where_no_line_names_the_number() {
+    let table = "epoch  val_loss  time\n1      0.5       00:12\n2      0.4       00:11\n";
+    assert_eq!(val_loss(table), (Some("0.4".into()), None));
+    for log in [format!("val_loss: 0.6\n{table}"), format!("{table}val_loss: 0.6\n")] {
+        assert_eq!(val_loss(&log), (Some("0.6".into()), None), "{log}");
+    }
+    let summary = scan(&named("val_loss"), &[table.replace("\n2", "\n1").as_bytes()]);
+    assert_eq!((raw(&summary), summary.instead.as_ref().is_some_and(|it| it.ends_with("0.5, 0.4"))), (None, true));
+    let last = |log: &str| {
+        let mut scanner = Scanner::new(&named("val_loss")).unwrap();
+        scanner.push(log.as_bytes());
+        scanner.last().map(|number| number.raw.clone())
+    };
+    assert_eq!(last(&table[..table.len() - 1]).as_deref(), Some("0.5"), "a line that is not complete");
+    assert_eq!(last("| val_loss | f1 |\n|---|---|\n| 0.5 | 0.4 |\n"), None, "no point of a curve");
+}
+
+#[test]
 fn a_curve_has_no_points_of_several_parts() {
     let last = |log: &str| {
         let mut scanner = Scanner::new(&named("val_loss")).unwrap();
@@ -361,6 +379,9 @@ fn log_bytes() -> impl Strategy<Value = Vec<u8>> {
             "\n1: ",
             "\n2: ",
             "/mean",
+            "\nepoch  val_bpb\n",
+            "\n1  0.5\n",
+            "\n2  0.4\r\n",
             ": {'mean': 5}",
             "\nval_bpb: 3\n",
             "epoch 1 "
