@@ -125,7 +125,7 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     if is_mean {
         extents.extent = Extent::Mean;
     }
-    counts.then(|| match numbers.len() {
+    counts.then_some(match numbers.len() {
         _ if is_sentence => Reading::Said(value),
         0 | 1 => Reading::Value(extents, value),
         _ => Reading::Several(numbers),
