@@ -179,7 +179,16 @@ impl LogSummary {
         let is_missing = found.iter().any(|(_, found)| found.is_none());
         let mut values = AxisValues::new();
         for (name, found) in found {
-            let number = found.and_then(MetricMention::number);
+            let range = of.axes[name].range.unwrap_or([0.0, 1.0]);
+            // Percent are hundredths where the axis ends at 1.
+            let is_share = |number: &Number| {
+                number.unit.as_ref().is_some_and(Unit::is_percent) && range.iter().all(|end| end.abs() <= 1.0)
+            };
+            let in_share = |number: Number| match is_share(&number) {
+                true => number.like(&Number::of(1.0)).unwrap_or(number),
+                false => number,
+            };
+            let number = found.and_then(MetricMention::number).map(in_share);
             values.insert(name.clone(), number.as_ref().map(|number| number.value));
             self.put(name, number);
         }
@@ -287,6 +296,13 @@ mod axes_tests {
         let mut summary = scanner.finish();
         summary.put_composite(&composite, LogSummary::named);
         summary
+    }
+
+    #[test]
+    fn percent_of_an_axis_that_ends_at_1_are_hundredths() {
+        let percent = read(&AXES.replace("0.7700", "77%").replace("0.5100", "51.0 %"));
+        assert_eq!(composite_of(&percent), composite_of(&read(AXES)));
+        assert_eq!(percent.metrics.iter().find(|(name, _)| name == "claim_density").unwrap().1.value, 0.77);
     }
 
     const AXES: &str = "claim_density: 0.7700\nsource_diversity: 0.9100\ntopic_coverage: 0.5100\n";

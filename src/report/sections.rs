@@ -398,7 +398,8 @@ impl Report {
             () => "not confirmed by",
         };
         Some(format!(
-            "{said} {runs} fresh runs of each: {difference:+.decimals$} ({low:+.decimals$} to {high:+.decimals$})"
+            "{said} {} of each: {difference:+.decimals$} ({low:+.decimals$} to {high:+.decimals$})",
+            count_of(*runs, "fresh run")
         ))
     }
 
@@ -454,7 +455,7 @@ impl Report {
         let VerifiedPair { a, b, runs, difference, low, high, .. } = pair;
         let (a, b, decimals) = (a.text(), b.text(), self.decimals());
         let interval = format!("{difference:+.decimals$} ({low:+.decimals$} to {high:+.decimals$})");
-        format!("{b} against {a}: {interval} on {runs} fresh runs of each")
+        format!("{b} against {a}: {interval} on {} of each", count_of(*runs, "fresh run"))
     }
 
     /// Research decides by a score, which is no noisy number.

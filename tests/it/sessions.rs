@@ -2,8 +2,9 @@
 
 use std::process::{Command, Stdio};
 
+use crate::confirm::{ARGS, made, noisy};
 use crate::run_loop::training_repo;
-use crate::support::{TestRepo, ar, ar_command, until};
+use crate::support::{Called, TestRepo, ar, ar_command, until};
 
 /// Starts a session with a baseline at a moment, and leaves its branch.
 fn session(repo: &TestRepo, tag: &str, moment: &str) {
@@ -153,6 +154,34 @@ fn a_fetched_session_is_not_damaged_and_is_continued() {
         assert_eq!(status["sessions"][0]["fetched"], false);
         ar(&clone, ["doctor"]).ok();
     }
+}
+
+#[test]
+fn a_change_that_a_stop_left_open_is_saved_and_made_again_in_another_clone() {
+    let origin = noisy();
+    let hold = origin.outside().join("hold-1-3");
+    std::fs::write(&hold, "").unwrap();
+    let args = ARGS.iter().chain(&["confirmed", "--max-experiments", "1"]);
+    let child = ar_command(&origin, &origin.path(), args).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    until("a fresh run", || made(&origin).contains(&"1 3".to_owned()).then_some(()));
+    ar(&origin, ["stop"]).ok();
+    std::fs::remove_file(&hold).unwrap();
+    let stopped = Called::from(child.unwrap().wait_with_output().unwrap()).ok();
+    assert!(stopped.stderr.contains("experiment 1 stays open with "), "{stopped:?}");
+    let clone = TestRepo::empty();
+    let from = origin.path().display().to_string();
+    let refs = ["main", "refs/autoresearch/*:refs/autoresearch/*", "autoresearch/t:autoresearch/t"];
+    clone.git([&["fetch", "--quiet", &from], &refs[..]].concat());
+    clone.git(["reset", "--quiet", "--hard", "FETCH_HEAD"]);
+    let resumed = ar(&clone, ["resume", "t", "--max-experiments", "1"]).ok();
+    assert!(resumed.stderr.contains("saved that commit as refs/autoresearch/t/saved/00000"), "{resumed:?}");
+    assert!(resumed.stdout.contains("   1  keep"), "{resumed:?}");
+    assert_eq!(clone.git(["show", "refs/autoresearch/t/saved/00000:value"]), "1.4");
+    assert_eq!(clone.git(["for-each-ref", "refs/autoresearch/t/open"]), "");
+    ar(&clone, ["doctor"]).ok();
+    // Where it was left, it goes on.
+    ar(&origin, ["resume", "t", "--max-experiments", "1"]).ok();
+    assert_eq!(origin.git(["for-each-ref", "refs/autoresearch/t/open", "refs/autoresearch/t/saved"]), "");
 }
 
 #[test]

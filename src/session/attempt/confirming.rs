@@ -264,9 +264,10 @@ impl MeasuredChange {
     /// Brings the working tree back to the change after a run of another experiment, also one of a process that was killed.
     fn return_to_change(&self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
         let Made { head, commit, .. } = &self.draft.made;
-        let Some(at) = workspace.repo.refs.head()?.commit().filter(|at| *at != commit).cloned() else { return Ok(()) };
-        let head = AttemptHead { base: at, ..head.clone() };
-        workspace.check_out(store, &Made { head, ..self.draft.made.clone() })?;
+        if let Some(at) = workspace.repo.refs.head()?.commit().filter(|at| *at != commit).cloned() {
+            let head = AttemptHead { base: at, ..head.clone() };
+            workspace.check_out(store, &Made { head, ..self.draft.made.clone() })?;
+        }
         if workspace.owner.follows_branch() {
             store.drop_open(self.id())?;
         }
@@ -284,11 +285,14 @@ impl MeasuredChange {
                 return Ok(false);
             }
             store.note(Notice::LeftToControl(id));
+            store.keep_open(id, self.commit())?;
             return Ok(true);
         }
         if asked == Interrupt::None && (shared.times.began_late() || shared.times.no_time_for_run(store).is_none()) {
             return Ok(false);
         }
+        // Another clone, which has no journal, knows by this that the commit at the tip is no user's.
+        store.keep_open(id, self.commit())?;
         store.note(Notice::LeftToConfirm { id, done: self.fresh_runs(store), most: MAX_FRESH as u32 });
         Ok(true)
     }

@@ -5,7 +5,7 @@
 //! `git clean -fdx`, `git stash --all` or `rm -rf .autoresearch` are things that agents and training scripts do. All
 //! that was there is in the refs and in this process, except for event logs and the logs of runs.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -226,8 +226,8 @@ pub(crate) fn journal_of_remains(
     Ok(journal)
 }
 
-/// The experiment that was open when the journal of a session *in place* was lost: an agent was called for it, and the branch is
-/// at a commit on the incumbent that no record has. How far it was is unknown, so its change is saved and it is made again.
+/// The experiment that was open when the journal of a session *in place* was lost: an agent was called for it, or another clone
+/// left it open, and the branch is at a commit on the incumbent that no record has. How far it was is unknown, so its change is saved and it is made again.
 ///
 /// # Errors
 ///
@@ -239,10 +239,13 @@ pub(crate) fn left_at_tip(
     history: &History,
 ) -> Result<Option<AttemptHead>, SessionError> {
     let (next, base) = (history.next_id(), expected_tip(contract, history.incumbent().map(|record| &record.commit)));
-    let Some((began, _)) = Job::lifetime(&folder.run(next), AGENT).filter(|_| history.layout().is_none()) else {
-        return Ok(None);
-    };
     let tip = repo.refs.branch(&folder.tag().branch_ref())?;
+    let is_open = || Ok::<_, SessionError>(tip.is_some() && repo.refs.branch(&folder.tag().open_ref(next))? == tip);
+    let began = match Job::lifetime(&folder.run(next), AGENT).filter(|_| history.layout().is_none()) {
+        Some((began, _)) => began,
+        None if history.layout().is_none() && is_open()? => SystemTime::now(),
+        None => return Ok(None),
+    };
     let tip = tip.filter(|tip| *tip != base && !history.knows(tip) && history.baseline().is_some());
     let is_left = tip.map_or(Ok(false), |tip| repo.objects.leads_to(&base, &tip))?;
     let began = Timestamp::try_from(began).ok().filter(|_| is_left);

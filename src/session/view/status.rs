@@ -23,7 +23,7 @@ use crate::session::files::{
 };
 use crate::session::handlers::command_worktrees;
 use crate::session::store::{RUN, job_of, job_place, run_name};
-use crate::state::{EscalationFiles, Journal, Presence, SessionFolder, read_log_tail};
+use crate::state::{EscalationFiles, HiddenFile, Journal, Presence, SessionFolder, read_log_tail};
 
 /// Reads the status of one session again and again.
 pub struct StatusWatcher<'a> {
@@ -230,6 +230,14 @@ impl<'a> Open<'a> {
         folder.log(self.head.id, &format!("{}.log", self.name))
     }
 
+    /// The number of its fresh runs. With a hidden split, the journal does not have them.
+    fn fresh_runs(&self, state: &Path) -> u32 {
+        let commit = self.entry.attempt.commit();
+        let book = HiddenFile::new(state).read().unwrap_or_default();
+        let hidden = commit.map_or(0, |commit| book.further(self.head.id, commit).len());
+        self.entry.fresh_runs().max(u32::try_from(hidden).unwrap_or(u32::MAX))
+    }
+
     /// Returns whether it is running in a slot, where an outage does not stop it.
     fn is_running_beside(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Guarding | Phase::Confirming) && self.head.beside.slot.is_some()
@@ -237,7 +245,7 @@ impl<'a> Open<'a> {
 
     fn look(&self, folder: &SessionFolder, contract: Option<&Contract>, history: &History) -> AttemptStatus {
         let Open { phase, head, entry, slot, name, job } = self;
-        let folder = folder.run(head.id);
+        let (folder, state) = (folder.run(head.id), &folder.state());
         let is_running = matches!(phase, Phase::Running | Phase::Confirming) && *job == RunFound::Going;
         // A file that cannot be read now is of a job that only starts or is just over.
         let (place, name) = job_place(&folder, name);
@@ -259,7 +267,7 @@ impl<'a> Open<'a> {
             deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
             newest: newest.map(|number| history.in_own_unit(number)),
             is_of_baseline: *phase == Phase::Confirming && entry.run().role == RunRole::Baseline,
-            fresh: (*phase == Phase::Confirming && contract.is_none_or(is_confirmed)).then(|| entry.fresh_runs()),
+            fresh: (*phase == Phase::Confirming && contract.is_none_or(is_confirmed)).then(|| self.fresh_runs(state)),
             queued: pending.as_ref().map(|ticket| seconds(ticket.submitted, Timestamp::now())),
             engine_away: pending.and_then(|ticket| ticket.away),
             tainted: if matches!(phase, Phase::Running | Phase::Confirming) { entry.run().tainted } else { 0 },

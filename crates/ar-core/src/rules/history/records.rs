@@ -8,7 +8,7 @@ use strum::{Display, IntoStaticStr, VariantArray};
 
 use super::is_sound;
 use crate::domain::{
-    CommitId, Contract, ExperimentId, FailureClass, Layout, Number, Outcome, Record, Spent, TriedDirection,
+    CommitId, Contract, ExperimentId, FailureClass, Layout, Number, Outcome, Record, Spent, TriedDirection, VerifiedId,
     VerifiedPair, Waits,
 };
 
@@ -73,10 +73,15 @@ impl History {
 
     /// The verified pairs whose later experiment was kept, but did not prove better than the earlier one.
     pub fn unconfirmed(&self) -> impl Iterator<Item = &VerifiedPair> {
-        let is_kept = |id| self.get(id).is_some_and(|record| record.outcome == Outcome::Keep);
+        let record_of = |id: &VerifiedId| id.own().and_then(|id| self.get(id));
         let is_failed = move |pair: &&VerifiedPair| {
-            let Some((a, b)) = pair.a.own().zip(pair.b.own()).filter(|_| pair.runs > 0) else { return false };
-            is_kept(a.max(b)) && if a < b { pair.low <= 0.0 } else { pair.high >= 0.0 }
+            let Some((a, b)) = record_of(&pair.a).zip(record_of(&pair.b)).filter(|_| pair.runs > 0) else {
+                return false;
+            };
+            // Trains are recorded in the order in which they add up, which need not be that of their numbers.
+            let (is_failed, later) =
+                if a.sequence() < b.sequence() { (pair.low <= 0.0, b) } else { (pair.high >= 0.0, a) };
+            is_failed && later.outcome == Outcome::Keep
         };
         self.verified.iter().filter(is_failed)
     }
