@@ -12,7 +12,7 @@ use super::{
     signed, signed_gain, text, value, wrap,
 };
 use crate::domain::{
-    ExperimentId, FailureClass, Number, VerifiedPair, WordList, count_of, exact_time, experiment_name,
+    ExperimentId, FailureClass, Number, VerifiedId, VerifiedPair, WordList, count_of, exact_time, experiment_name,
     experiment_names, first_of, one_line, percent_text, span_text, two_digits, word_list,
 };
 use crate::rules::{
@@ -386,7 +386,15 @@ impl Report {
     /// Says in the headline what fresh runs say of the best experiment against the baseline, or that there were none.
     pub(super) fn verified_text(&self) -> Option<String> {
         let best = self.summary.best?;
-        let Some(VerifiedPair { runs, difference, low, high, .. }) = self.verified(best, self.summary.baseline) else {
+        let on_hidden = || {
+            let names = |pair: &&ComparedPair| {
+                let own = |id: &VerifiedId, index: usize| id.own() == self.points.get(index).map(|point| point.id);
+                self.summary.baseline.is_some_and(|at| own(&pair.visible.a, at)) && own(&pair.visible.b, best)
+            };
+            self.hidden_pairs().find(names)?.hidden.as_ref().map(|pair| (pair, " on the hidden split"))
+        };
+        let pair = self.verified(best, self.summary.baseline).map(|pair| (pair, "")).or_else(on_hidden);
+        let Some((VerifiedPair { runs, difference, low, high, .. }, split)) = pair else {
             let is_claimed = self.summary.gain.is_some_and(|gain| gain > 0.0);
             let is_open = is_claimed && self.can_verify() && !self.is_verified(best);
             return is_open.then(|| "not verified".to_owned());
@@ -398,7 +406,7 @@ impl Report {
             () => "not confirmed by",
         };
         Some(format!(
-            "{said} {} of each: {difference:+.decimals$} ({low:+.decimals$} to {high:+.decimals$})",
+            "{said} {} of each{split}: {difference:+.decimals$} ({low:+.decimals$} to {high:+.decimals$})",
             count_of(*runs, "fresh run")
         ))
     }

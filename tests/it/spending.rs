@@ -55,6 +55,16 @@ fn a_limit_on_the_cost_ends_the_loop_and_counts_calls_that_changed_nothing() {
 }
 
 #[test]
+fn no_change_is_reworked_once_the_calls_have_used_up_their_budget() {
+    let repo = training_repo();
+    let agent = "echo echo val_bpb: 1.$call > train.sh; echo bad >> bad.txt";
+    let called = run(&repo, agent, &["--max-cost", "1", "--guard", "! ls b?d.txt 2>/dev/null"]).ok();
+    assert!(called.stdout.ends_with("stopped: the agent's calls cost $1.00 of $1.00\n"), "{called:#?}");
+    assert_eq!(calls(&repo), 2, "{called:#?}");
+    assert_eq!((&status(&repo)["cost"]["total"], &status(&repo)["experiments"]), (&1.0.into(), &1.into()));
+}
+
+#[test]
 fn status_shows_cost_and_tokens_of_the_night_and_of_the_session() {
     let repo = training_repo();
     let agent = "echo \"# $call\" >> train.sh";

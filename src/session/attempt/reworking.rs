@@ -38,6 +38,13 @@ pub(crate) async fn rework(
     if shared.times.no_time_for_run(&shared.store()).is_some() {
         return give_up(draft, workspace, &mut shared.store(), "there is no time left to rework it");
     }
+    let spent = {
+        let store = shared.store();
+        store.journal.expenses.calls_enough(&store.contract, shared.times.are_counted())
+    };
+    if spent.is_some() {
+        return give_up(draft, workspace, &mut shared.store(), "the budget of the agent's calls is used up");
+    }
     let mut lost = 0;
     let work = loop {
         restore_measured(&draft, workspace, &mut shared.store())?;

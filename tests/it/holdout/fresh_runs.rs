@@ -186,6 +186,7 @@ fn a_night_verifies_its_best_experiment_on_both_splits_where_its_runs_are_made()
         assert_eq!(evaluated(&repo).len(), of("visible").len(), "each once: {:?}", evaluated(&repo));
         assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/verified"]), "");
         let report = ar(&repo, ["report"]).ok().stdout;
+        assert!(report.lines().next().unwrap().contains("fresh runs of each on the hidden split: +1.0"), "{report}");
         let gains = "experiment 4 against the baseline: visible better by 1.0";
         assert!(report.contains(gains) && report.contains(", hidden better by 1.0"), "{report}");
         let best = shown(&repo, 4)["commit"].as_str().unwrap().to_owned();
