@@ -475,7 +475,7 @@ fn end_open(repo: Repo, tag: &Tag, id: ExperimentId, was_left: bool, clock: Cloc
         Some(Tried::Recorded(_)) => format!("the run of {name} had already finished; it is recorded"),
         // No run is brought back here.
         Some(Tried::StillRunning(_)) if was_left => {
-            format!("{name} stays open with its fresh runs; `ar resume` goes on")
+            format!("{name} stays open with the runs that it has; `ar resume` goes on")
         }
         Some(Tried::StillRunning(_) | Tried::Reworking(_)) => format!("the run of {name} is still going"),
         None => format!(

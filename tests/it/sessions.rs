@@ -174,7 +174,7 @@ fn a_change_that_a_stop_left_open_is_saved_and_made_again_in_another_clone() {
     clone.git([&["fetch", "--quiet", &from], &refs[..]].concat());
     clone.git(["reset", "--quiet", "--hard", "FETCH_HEAD"]);
     let resumed = ar(&clone, ["resume", "t", "--max-experiments", "1"]).ok();
-    assert!(resumed.stderr.contains("saved that commit as refs/autoresearch/t/saved/00000"), "{resumed:?}");
+    assert!(resumed.stderr.contains("saved that commit in refs/autoresearch/t/saved/00000"), "{resumed:?}");
     assert!(resumed.stdout.contains("   1  keep"), "{resumed:?}");
     assert_eq!(clone.git(["show", "refs/autoresearch/t/saved/00000:value"]), "1.4");
     assert_eq!(clone.git(["for-each-ref", "refs/autoresearch/t/open"]), "");

@@ -38,7 +38,7 @@ fn refs_that_the_agent_moves_deletes_or_makes_up_are_put_right_and_named() {
         ),
         (
             "git commit -q --allow-empty -m one; git commit -q --allow-empty -m two",
-            "saved that commit as refs/autoresearch/t/saved/",
+            "saved that commit in refs/autoresearch/t/saved/",
         ),
         (
             "git config core.worktree /tmp; git config core.bare true; git config core.fileMode false",

@@ -90,7 +90,7 @@ pub enum Notice {
     BranchRecreated(String),
     #[error("your working tree is on {0}, which moves with each keep; run `git switch` to leave it")]
     HeadOnBranch(String),
-    #[error("the branch had moved to {}; saved that commit as {saved}, and `git cherry-pick {saved}` brings it back", tip.short(8))]
+    #[error("the branch had moved to {0}; saved that commit in {saved}, and `git cherry-pick {0}` brings it back", tip.short(8))]
     BranchMoved { tip: CommitId, saved: String },
     #[error("{what} is in {saved}")]
     ChangeIsIn { what: String, saved: String },
