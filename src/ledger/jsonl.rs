@@ -9,13 +9,12 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::columns::{VALIDATION, is_weak};
+use super::columns::VALIDATION;
 use super::{
     Cells, Ledger, LedgerForm, ReadOptions, Row, SAMPLE, SampleRows, Segment, Shape, TextLines, is_comment, ledger,
-    quantity,
 };
-use crate::domain::{Direction, NameKind, count_of, plain_name};
-use crate::measure::{is_stale, quote_constants};
+use crate::domain::{Direction, count_of};
+use crate::measure::quote_constants;
 
 /// Fields whose own fields are read as those of the row.
 const NESTED: &[&str] =
@@ -24,9 +23,6 @@ const NESTED: &[&str] =
 /// The deepest level of such objects in each other.
 const DEEPEST: usize = 3;
 
-/// Fields that hold the number which the name of their object means.
-const AMOUNTS: [&str; 4] = ["value", "mean", "avg", "average"];
-
 /// An object with the line at which it begins.
 type Item<'a> = (u32, Cow<'a, str>);
 
@@ -34,64 +30,26 @@ type Item<'a> = (u32, Cow<'a, str>);
 /// them as they were. The newest segment that has rows is read, unless another one is said; without a row, the newest config
 /// line has its say.
 pub(super) fn read(text: &str, form: LedgerForm, said: &ReadOptions<'_>) -> Ledger {
-    let (rows, before) = inner_array(text).unwrap_or((text, 0));
+    let whole = text;
+    let (text, before) = inner_array(text).unwrap_or((text, 0));
     let form = if before > 0 { LedgerForm::JsonArray } else { form };
-    let mut items = if form == LedgerForm::JsonArray { elements(rows) } else { lines(rows) };
+    let mut items = if form == LedgerForm::JsonArray { elements(text) } else { lines(text) };
     items.iter_mut().for_each(|(number, _)| *number += before - u32::from(before > 0));
-    let around = fields_of(text, 0).unwrap_or_default();
-    let found = read_items(&items, &around, form, said, Depth::Known);
-    if found.has_metric {
-        return found.ledger;
-    }
-    let within = |items: &[Item<'_>], form| read_items(items, &around, form, said, Depth::Within);
-    let by_key = rows_by_key(&without_constants(text)).and_then(|rows| {
-        let plain = read_items(&rows, &around, LedgerForm::JsonArray, said, Depth::Known);
-        let read = if plain.has_metric { plain } else { within(&rows, LedgerForm::JsonArray) };
-        let is_meant = read.ledger.metric.as_deref().is_some_and(|name| is_meant(name, said.metric));
-        Some(read.ledger).filter(|it| is_meant && it.rows.iter().filter(|row| row.value.is_some()).count() > 1)
-    });
-    let deeper = || Some(within(&items, form)).filter(|read| read.has_metric).map(|read| read.ledger);
-    by_key.or_else(deeper).unwrap_or(found.ledger)
-}
-
-/// The objects in an object that are read for its row.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Depth {
-    /// Those whose names say that they hold its fields.
-    Known,
-    /// Those that may hold the number of a metric, too.
-    Within,
-}
-
-/// A ledger, and whether some row has a number of its metric, or none has any field.
-struct ReadItems {
-    ledger: Ledger,
-    has_metric: bool,
-}
-
-/// Reads rows; `around` are the fields of the object that they are in.
-fn read_items(
-    items: &[Item<'_>],
-    around: &[(String, String)],
-    form: LedgerForm,
-    said: &ReadOptions<'_>,
-    depth: Depth,
-) -> ReadItems {
-    let mut reader = JsonReader::of(items, said, false);
+    let mut reader = JsonReader::of(&items, said, false);
     if reader.has_twins() {
-        reader = JsonReader::of(items, said, true);
+        reader = JsonReader::of(&items, said, true);
     }
     let empty = reader.without_rows();
     let JsonReader { mut segments, rows, chosen, is_numbered, .. } = reader;
     let segment = chosen.or(empty).and_then(|place| segments.get(place)).cloned().unwrap_or_default();
-    let config = segment.metric.as_deref();
-    let header = JsonHeader::of(&rows, (depth == Depth::Within).then_some(said.metric.or(config)));
+    let around = if before > 0 { fields_of(whole, 0) } else { None };
+    let header = JsonHeader::of(&rows);
     let sample = SampleRows { rows: rows.iter().take(SAMPLE).filter_map(|item| header.cells(item)).collect() };
     let mut assumed = Vec::new();
+    let config = segment.metric.as_deref();
     let mut shape = Shape::of_fields(form, said.metric.or(config), config, header.names.clone(), &sample, &mut assumed);
-    let has_metric = shape.columns.metric.is_some_and(|column| sample.any_number(column));
     let (names, cells): (Vec<_>, Vec<_>) =
-        around.iter().map(|(name, cell)| (name.clone(), Cow::Borrowed(&**cell))).unzip();
+        around.into_iter().flatten().map(|(name, cell)| (name, Cow::Owned(cell))).unzip();
     let around = SampleRows { rows: vec![cells] }.stated_direction(&names);
     shape.direction = segment.direction.or(shape.direction).or(around);
     let elsewhere = segments.iter().map(|segment| segment.rows).sum::<usize>() - rows.len();
@@ -117,7 +75,7 @@ fn read_items(
         };
         rows.iter().map(row).collect()
     });
-    ReadItems { ledger: Ledger { segments, elsewhere, ..found }, has_metric }
+    Ledger { segments, elsewhere, ..found }
 }
 
 /// Fields of an object that is a whole ledger, with its rows.
@@ -135,29 +93,6 @@ const ROWS: &[&str] = &[
     "runs",
     "trials",
 ];
-
-/// Words in names of objects with numbers of several experiments, classes or tasks.
-const OF_ALL: &[&str] =
-    &["all", "average", "avg", "macro", "mean", "median", "micro", "overall", "std", "total", "weighted"];
-
-/// The rows of a ledger that is one object, or holds one, with an object for each experiment by its name, which is the row's field
-/// `experiment`. A part of the data, a result or a best is no name of one.
-fn rows_by_key(text: &str) -> Option<Vec<Item<'static>>> {
-    let whole: Object<'_> = serde_json::from_str(text).ok()?;
-    let inner = ROWS.iter().filter(|name| !may_hold(name)).find_map(|name| whole.get(name));
-    let rows = inner.and_then(|inner| serde_json::from_str(inner.get()).ok()).unwrap_or(whole);
-    let is_of_all = |name: &str| plain_name(name).split('_').all(|word| OF_ALL.contains(&word));
-    let is_other = |name: &str| is_weak(name) || is_stale(name) || is_of_all(name);
-    let row = |(name, value): &(Cow<'_, str>, &RawValue)| {
-        let fields = value.get().strip_prefix('{')?.trim_start();
-        let comma = if fields.starts_with('}') { "" } else { "," };
-        let start = value.get().as_ptr().addr() - text.as_ptr().addr();
-        let number = u32::try_from(text[..start].matches('\n').count() + 1).ok()?;
-        let is_row = name == "baseline" || !(may_hold(name) || is_other(name));
-        is_row.then(|| (number, Cow::Owned(format!("{{\"experiment\":{}{comma}{fields}", Value::from(&**name)))))
-    };
-    rows.0.iter().map(row).collect()
-}
 
 /// The array with the rows of a ledger that is one object, and the line in which it begins.
 fn inner_array(text: &str) -> Option<(&str, u32)> {
@@ -310,18 +245,16 @@ impl<'a> JsonReader<'a> {
 }
 
 /// The fields of the first rows, as the header of a table.
-struct JsonHeader<'a> {
+struct JsonHeader {
     names: Vec<String>,
     places: HashMap<String, usize>,
-    /// The metric whose number is read within other objects, or that of any quality; absent if none is.
-    within: Option<Option<&'a str>>,
 }
 
-impl<'a> JsonHeader<'a> {
-    fn of(rows: &[&Item<'_>], within: Option<Option<&'a str>>) -> Self {
-        let mut header = JsonHeader { names: Vec::new(), places: HashMap::new(), within };
-        let fields = rows.iter().take(SAMPLE).filter_map(|item| header.fields(item)).collect::<Vec<_>>();
-        for (name, _) in fields.into_iter().flatten() {
+impl JsonHeader {
+    fn of(rows: &[&Item<'_>]) -> Self {
+        let mut header = JsonHeader { names: Vec::new(), places: HashMap::new() };
+        let fields = rows.iter().take(SAMPLE).filter_map(|item| fields_of(&item.1, 0));
+        for (name, _) in fields.flatten() {
             if !header.places.contains_key(&name) {
                 header.places.insert(name.clone(), header.names.len());
                 header.names.push(name);
@@ -330,20 +263,10 @@ impl<'a> JsonHeader<'a> {
         header
     }
 
-    fn fields(&self, item: &Item<'_>) -> Option<Vec<(String, String)>> {
-        let mut fields = fields_of(&item.1, 0)?;
-        if let Some(wanted) = self.within {
-            let found = numbers_within(&item.1, "", 0, wanted);
-            let is_one = |name: &str| found.iter().filter(|(other, _)| other == name).count() == 1;
-            fields.extend(found.iter().filter(|(name, _)| is_one(name)).cloned());
-        }
-        Some(fields)
-    }
-
     /// The cells of a row; absent if it is not an object.
     fn cells(&self, item: &Item<'_>) -> Option<Cells<'static>> {
         let mut cells = vec![Cow::Borrowed(""); self.names.len()];
-        for (name, cell) in self.fields(item)? {
+        for (name, cell) in fields_of(&item.1, 0)? {
             if let Some(&place) = self.places.get(&name) {
                 cells[place] = Cow::Owned(cell);
             }
@@ -383,64 +306,6 @@ fn fields_of(text: &str, depth: usize) -> Option<Vec<(String, String)>> {
     Some(fields)
 }
 
-/// Words in names of objects that hold numbers of the row's own experiment. Others hold settings, or numbers of a parent, a teacher or a
-/// goal.
-const HOLDERS: &[&str] = &[
-    "achieved",
-    "actual",
-    "after",
-    "bench",
-    "benchmark",
-    "data",
-    "final",
-    "measured",
-    "measurement",
-    "measurements",
-    "observed",
-    "out",
-    "output",
-    "outputs",
-    "perf",
-    "performance",
-    "quality",
-    "report",
-    "stats",
-    "test",
-];
-
-/// Returns whether an object of this name may hold the number of the row's metric.
-fn may_hold(name: &str) -> bool {
-    let is_known = |word| HOLDERS.contains(&word) || VALIDATION.contains(&word) || NESTED.contains(&word);
-    plain_name(name).split('_').all(is_known)
-}
-
-/// Returns whether the number of this name is the metric's: the wanted one's, else a quality's that is not of training.
-fn is_meant(name: &str, wanted: Option<&str>) -> bool {
-    let is_quality = || Direction::of_name(name).is_some_and(|(_, kind)| kind == NameKind::Quality) && !is_weak(name);
-    wanted.map_or_else(is_quality, |wanted| plain_name(name) == plain_name(wanted))
-}
-
-/// The numbers of the metric in an object and those within it, each with its name, which has that of the part of the data in front. An
-/// object with a mean is that number: `{"val_loss": {"mean": 0.3, "std": 0.01}}`.
-fn numbers_within(text: &str, part: &str, depth: usize, wanted: Option<&str>) -> Vec<(String, String)> {
-    let object = serde_json::from_str::<Object<'_>>(text).map_or_else(|_| Vec::new(), |object| object.0);
-    let numbers = object.iter().flat_map(|(name, value)| {
-        let own = format!("{part}{name}");
-        let inner = serde_json::from_str::<Object<'_>>(value.get()).ok();
-        let is_part = VALIDATION.contains(&&**name) || name == "test";
-        let cell = inner.as_ref().map_or_else(|| Some(self::text(value).into_owned()), Object::amount);
-        match cell.filter(|cell| quantity(cell).is_some()) {
-            Some(cell) if is_meant(&own, wanted) => vec![(own, cell)],
-            None if inner.is_some() && may_hold(name) && depth < DEEPEST => {
-                let part = if is_part { format!("{name}/") } else { part.to_owned() };
-                numbers_within(value.get(), &part, depth + 1, wanted)
-            }
-            _ => Vec::new(),
-        }
-    });
-    numbers.collect()
-}
-
 /// The fields of a JSON object as they are written.
 struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
@@ -448,13 +313,6 @@ impl<'a> Object<'a> {
     /// The value of a field; of one that stands there twice the last.
     fn get(&self, key: &str) -> Option<&'a RawValue> {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| *value)
-    }
-
-    /// The number that the name of the object means, with its unit, if it is there.
-    fn amount(&self) -> Option<String> {
-        let cell = AMOUNTS.iter().find_map(|key| self.get(key)).map(text)?;
-        let unit = self.get("unit").map(text).unwrap_or_default();
-        Some(format!("{cell} {unit}").trim_end().to_owned())
     }
 
     fn is_config(&self) -> bool {

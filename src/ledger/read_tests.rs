@@ -291,53 +291,6 @@ fn rows_may_name_their_metric_themselves() {
 }
 
 #[test]
-fn the_metric_may_be_within_objects_where_no_field_is_one() {
-    let read = |text: &str| {
-        let found = ledger(text);
-        let values = found.rows.iter().map(|row| row.value.as_ref().map(|number| number.value));
-        (found.metric.clone().unwrap_or_default(), values.collect::<Vec<_>>())
-    };
-    for text in [
-        "{\"exp-1\": {\"val_loss\": 0.3}, \"exp-2\": {\"val_loss\": 0.25}}",
-        "{\n  \"baseline\": {\n    \"val_loss\": 0.3\n  },\n  \"exp-2\": {\"val_loss\": 0.25}\n}\n",
-        "{\"n\": 1, \"runs\": {\"a\": {\"metrics\": {\"val_loss\": 0.3}}, \"b\": {\"metrics\": {\"val_loss\": 0.25}}}}",
-        "{\"val_loss\": {\"mean\": 0.3, \"std\": 0.01}}\n{\"val_loss\": {\"std\": 0.02, \"mean\": 0.25}}\n",
-        "{\"metrics\": {\"val_loss\": {\"avg\": 0.3, \"min\": 0.2}}}\n{\"metrics\": {\"val_loss\": {\"avg\": 0.25}}}\n",
-        "{\"id\": 1, \"measured\": {\"val_loss\": 0.3}}\n{\"id\": 2, \"measured\": {\"val_loss\": 0.25}}\n",
-        "{\"config\": {\"val_bpb\": 9}, \"out\": {\"val_loss\": 0.3}}\n{\"out\": {\"final\": {\"val_loss\": 0.25}}}\n",
-        "{\"before\": {\"val_loss\": 1}, \"after\": {\"val_loss\": 0.3}}\n{\"after\": {\"val_loss\": 0.25}}\n",
-    ] {
-        assert_eq!(read(text), ("val_loss".to_owned(), vec![Some(0.3), Some(0.25)]), "{text}");
-    }
-    let higher = ledger("{\"goal\": \"max\", \"runs\": {\"a\": {\"val_loss\": 0.3}, \"b\": {\"val_loss\": 0.25}}}");
-    assert_eq!(higher.direction, Direction::Higher);
-    let by_key = ledger("{\"exp-1\": {\"val_loss\": 0.3},\n\"exp-2\": {\"val_loss\": 1}}");
-    let rows: Vec<_> = by_key.rows.iter().map(|row| (row.line, &*row.description)).collect();
-    assert_eq!(rows, [(1, "exp-1"), (2, "exp-2")]);
-    assert_eq!(
-        read("{\"train\": {\"loss\": 0.1}, \"test\": {\"loss\": 0.3}}"),
-        ("test/loss".to_owned(), vec![Some(0.3)])
-    );
-    let said = ReadOptions { metric: Some("latency"), ..ReadOptions::default() };
-    let latency = super::read("{\"latency\": {\"value\": 980, \"unit\": \"ms\"}}\n", &said);
-    assert_eq!(latency.rows[0].value.as_ref().map(|number| format!("{number:#}")).as_deref(), Some("980 ms"));
-    for (text, metric) in [
-        ("{\"acc\": 0.8, \"val_loss\": {\"mean\": 0.3}}\n", "acc"),
-        ("{\"time_ms\": 12, \"report\": {\"accuracy\": 1.0}}\n", "time_ms"),
-        ("{\"id\": 1, \"teacher\": {\"acc\": 0.9}, \"sota\": {\"acc\": 0.9}}\n", ""),
-        ("{\"id\": 1, \"config\": {\"loss\": 0.9}, \"loss_weights\": {\"kl_loss\": 0.5}}\n", ""),
-        ("{\"id\": 1, \"machine\": {\"cores\": 8}, \"out\": {\"memory_gb\": 40, \"n\": 3}}\n", ""),
-        ("{\"id\": 1, \"out\": {\"val_loss\": 0.3}, \"report\": {\"val_loss\": 0.4}}\n", ""),
-        ("{\"id\": 1, \"val_loss\": {\"min\": 0.2, \"max\": 0.3}}\n", ""),
-        ("{\"model\": {\"layers\": 12, \"dim\": 64}, \"optimizer\": {\"lr\": 0.1, \"dim\": 3}}", ""),
-        ("{\"cat\": {\"f1\": 0.8}, \"dog\": {\"f1\": 0.7}, \"macro avg\": {\"f1\": 0.75}}", ""),
-        ("{\"best\": {\"val_loss\": 0.2}, \"last\": {\"val_loss\": 0.25}}", ""),
-    ] {
-        assert_eq!(read(text).0, metric, "{text}");
-    }
-}
-
-#[test]
 fn an_array_of_objects_is_rows_however_it_is_written() {
     for text in [
         "[\n {\"loss\":2,\"status\":\"keep\"},\n {\"loss\":NaN,\"status\":\"crash\"}\n]\n",

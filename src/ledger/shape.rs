@@ -289,11 +289,6 @@ impl SampleRows<'_> {
         self.mostly(&is_number, column)
     }
 
-    /// Returns whether any cell of a column is a number; true if there are no rows.
-    pub(super) fn any_number(&self, column: usize) -> bool {
-        self.any(&is_number, column)
-    }
-
     /// Returns whether a column counts the rows: each number is one more than that before.
     fn is_counter(&self, column: usize) -> bool {
         let numbers: Vec<f64> = self.cells(column).filter_map(|cell| Some(number(cell)?.value)).collect();

@@ -17,7 +17,6 @@ mod verdict;
 pub use clean::*;
 pub use file::*;
 use mentions::*;
-pub(crate) use name::is_stale;
 use name::*;
 pub use number::*;
 pub use scanner::*;

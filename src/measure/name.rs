@@ -532,7 +532,7 @@ pub(super) fn is_marker(word: &str) -> bool {
 }
 
 /// Returns whether `word` before a name marks the number as one of another time.
-pub(crate) fn is_stale(word: &str) -> bool {
+pub(super) fn is_stale(word: &str) -> bool {
     contains(&STALE, word)
 }
 
