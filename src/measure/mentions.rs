@@ -204,8 +204,6 @@ struct ProcessMentions {
     has_labels: bool,
     /// The last mention that says it is of all parts.
     of_all: Option<MetricMention>,
-    /// The number of mentions before the last one.
-    earlier: u32,
 }
 
 impl ProcessMentions {
@@ -246,7 +244,6 @@ impl ProcessMentions {
             }
         }
         self.of_all = self.of_all.take().or(earlier.of_all);
-        self.earlier = self.earlier.saturating_add(earlier.earlier).saturating_add(1);
         self.has_parts |= earlier.has_parts || matches!((&self.part, &earlier.part), (Some(a), Some(b)) if a != b);
         self.part = self.part.take().or(earlier.part);
         self.whole = self.whole.take().or(earlier.whole);
@@ -261,9 +258,7 @@ impl ProcessMentions {
     }
 
     fn is_settled(&self) -> bool {
-        // A number of all parts is near those of the parts, and a log with a word in each line may be long.
-        let is_near = self.earlier < FAR;
-        let is_of_label = self.is_labelled && is_near && !(self.has_labels && self.of_all.is_some());
+        let is_of_label = self.is_labelled && !(self.has_labels && self.of_all.is_some());
         self.last.is_some() && (!self.is_part || self.whole.is_some()) && !is_of_label
     }
 
@@ -273,9 +268,6 @@ impl ProcessMentions {
         of_all.or(of_parts).or(self.last.as_ref()).or(self.mean.as_ref())
     }
 }
-
-/// The number of mentions from which an earlier one is too far for a number of all parts.
-const FAR: u32 = 200;
 
 /// The numbers in front of lines with mentions.
 #[derive(Debug, Clone, Copy)]

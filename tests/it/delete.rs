@@ -74,6 +74,13 @@ fn a_session_is_deleted_even_after_a_kill_and_a_bundle_brings_it_back() {
     );
     ar(&repo, ["delete", "--tag", "t"]).ok();
     assert_eq!(left(".autoresearch/deleted"), ["t.bundle"], "the same refs are in it");
+    // A later one of the same name is another one.
+    let args = ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", "true"];
+    ar(&repo, args.into_iter().chain(["--max-experiments", "0"])).ok();
+    repo.git(["switch", "-q", "main"]);
+    fs::remove_dir_all(repo.file(".autoresearch/t")).unwrap();
+    let found = ar(&repo, ["doctor", "t"]).exits(1).stdout;
+    assert!(found.contains("contract.json is missing") && !found.contains("fetched"), "{found}");
 }
 
 #[test]

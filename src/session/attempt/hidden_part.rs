@@ -133,8 +133,8 @@ impl RunningChange {
         if self.run.role == RunRole::Baseline { ExperimentId::BASELINE } else { self.id() }
     }
 
-    /// Has the hidden evaluator follow a run with a number, where one follows, and notes both values where no agent can read them,
-    /// but for one that verifies: who compares it notes them.
+    /// Has the hidden evaluator follow a run with a number, where one follows, and notes both values where no agent can read them.
+    /// For a run that verifies, the comparison notes them.
     /// An evaluator that fails is a guard that fails, whose output no agent sees.
     ///
     /// # Errors
@@ -157,13 +157,15 @@ impl RunningChange {
         };
         let Some(visible) = visible else { return Ok(WaitEnd::Done(measured)) };
         if self.run.role == RunRole::Verify {
-            // A run with the same number was given up, and the evaluator behind it is not this one's.
-            clear_folder(&self.hidden_folder(&shared.store())?)?;
+            // An abandoned run may have had this number.
+            let folder = self.hidden_folder(&shared.store())?;
+            clear_folder(&folder)?;
             let number = match self.evaluated_number(workspace, shared, deadline).await?.done() {
                 Ok(number) => number,
                 Err(ending) => return Ok(ending),
             };
-            measured.hidden = Some(number.map(|(value, _)| value));
+            let named = |why| format!("{why}; see {}", folder.join("run.log").display());
+            measured.hidden = Some(number.map(|(value, _)| value).map_err(named));
             return Ok(WaitEnd::Done(measured));
         }
         if self.spares_evaluator(&shared.store()) {

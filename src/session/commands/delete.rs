@@ -1,8 +1,6 @@
 //! `ar delete`: the refs of a session go into a bundle, and then the session out of the repository.
 
-use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::domain::{CommitId, Tag, shell_word};
@@ -10,7 +8,7 @@ use crate::exec::Executor;
 use crate::fs::{create_folder, failed, remove_all};
 use crate::git::{GitProgram, Repo};
 use crate::session::errors::{CannotStart, SessionError, refuse};
-use crate::session::files::{has_job, no_session, readable_refs, refuse_elsewhere, stored_contract};
+use crate::session::files::{has_job, holds, no_session, readable_refs, refuse_elsewhere, stored_contract};
 use crate::session::handlers::forget_copies;
 use crate::session::store::remove_reports;
 use crate::state::{HiddenFile, SessionFolder};
@@ -130,12 +128,4 @@ fn bundle(repo: &Repo, folder: &SessionFolder, refs: &[(String, String)]) -> Res
 
 fn refused<T>(text: String, hint: String) -> Result<T, SessionError> {
     Err(refuse(CannotStart, text).hint(hint).into())
-}
-
-/// Returns whether a bundle has these refs with these objects. Its head is lines of text, up to an empty one.
-fn holds(bundle: &Path, refs: &[(String, String)]) -> bool {
-    let Ok(file) = File::open(bundle) else { return false };
-    let lines = BufReader::new(file).lines().map_while(Result::ok);
-    let lines: HashSet<String> = lines.take_while(|line| !line.is_empty()).collect();
-    refs.iter().all(|(name, object)| lines.contains(&format!("{object} {name}")))
 }

@@ -1,6 +1,10 @@
 //! The records and refs of a session, found and read without moving anything.
 
+use std::collections::HashSet;
 use std::error::Error;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -13,7 +17,7 @@ use crate::domain::{
 use crate::git::{Head, Repo};
 use crate::rules::{History, lost_ids};
 use crate::session::errors::{CannotStart, Damaged, SessionError, refuse};
-use crate::state::{SEE_DOCTOR, SessionFolder};
+use crate::state::{PROGRESS, SEE_DOCTOR, SessionFolder};
 
 /// The refs of all sessions.
 pub(crate) const SESSIONS: &str = "refs/autoresearch";
@@ -228,12 +232,28 @@ impl Damage {
 
 /// Returns whether a session was only fetched: its folder is missing, and nothing shows that it was ever opened in this
 /// repository. If its branch exists, an `ar` that created the folder would have excluded its files from git. A deleted one
-/// comes back from its bundle in the same way.
+/// whose refs came back from its bundle is like it, also where its hidden values were kept.
 pub(crate) fn is_fetched(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
     let folder = SessionFolder::new(repo.main_worktree(), tag);
-    if folder.root().exists() || repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))?.is_none() {
+    let mut baseline = repo.refs.refs_under(tag.ref_prefix().as_str())?;
+    baseline.retain(|(name, _)| *name == tag.record_ref(ExperimentId::BASELINE));
+    if baseline.is_empty() || folder.has_contract() || folder.state().join(PROGRESS).exists() {
         return Ok(false);
     }
-    let was_deleted = folder.bundles().next().is_some_and(|bundle| bundle.exists());
-    Ok(was_deleted || repo.refs.branch(&tag.branch_ref())?.is_none() || !repo.excludes(&OWN_FILES)?)
+    if folder.bundles().take(BUNDLES).any(|bundle| holds(&bundle, &baseline)) {
+        return Ok(true);
+    }
+    let has_branch = repo.refs.branch(&tag.branch_ref())?.is_some();
+    Ok(!(folder.root().exists() || has_branch && repo.excludes(&OWN_FILES)?))
+}
+
+/// The number of bundles of one name that are looked at; a user may have removed some of them.
+const BUNDLES: usize = 20;
+
+/// Returns whether a bundle has these refs with these objects. Its head is lines of text, up to an empty one.
+pub(crate) fn holds(bundle: &Path, refs: &[(String, String)]) -> bool {
+    let Ok(file) = File::open(bundle) else { return false };
+    let lines = BufReader::new(file).lines().map_while(Result::ok);
+    let lines: HashSet<String> = lines.take_while(|line| !line.is_empty()).collect();
+    refs.iter().all(|(name, object)| lines.contains(&format!("{object} {name}")))
 }

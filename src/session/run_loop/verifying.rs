@@ -82,8 +82,8 @@ impl Session<'_> {
         if pair.hidden.is_some() {
             let (pairs, best) = (pair.common_seeds(), experiment_name(best));
             if pairs > 0 {
-                let of = format!("{} of fresh runs of the baseline and {best}", count_of(pairs, "pair"));
-                self.shared.emit(format!("`ar report` compares {of}"))?;
+                let measured = format!("measured {} of fresh runs of the baseline and {best}", count_of(pairs, "pair"));
+                self.shared.emit(format!("{measured}; `ar report` shows the gains"))?;
             }
         } else if pair.visible.runs > 0 {
             let decimals = night.records[1].metric.number().map_or(4, |number| number.decimals());
@@ -248,7 +248,7 @@ impl NightPair {
                 let why = format!("the command of --holdout failed: {why}");
                 return Ok(Notice::VerifyingFailed { id, seed, why });
             }
-            None => return Ok(Notice::VerifyingFailed { id, seed, why: "no evaluator followed it".to_owned() }),
+            None => return Ok(Notice::VerifyingFailed { id, seed, why: "the evaluator did not run".to_owned() }),
         }
         visible.add(which, seed, value.value);
         let others = store.hidden.groups_besides(&store.history, Some(&pair.visible));

@@ -173,7 +173,7 @@ fn a_night_verifies_its_best_experiment_on_both_splits_where_its_runs_are_made()
         let ended = Called::from(verifying_night(&repo, layout).output().unwrap()).ok();
         let said = format!("{}{}", ended.stdout, ended.stderr);
         assert!(said.contains("experiment 4 with seed 6: measured on both splits"), "{said}");
-        assert!(said.contains("`ar report` compares ") && !said.contains("better by"), "{said}");
+        assert!(said.contains("; `ar report` shows the gains") && !said.contains("better by"), "{said}");
         let noted = compared(&repo);
         for (side, seed, split, found) in &noted {
             let value = if side == "a" { 2.0 } else { 1.0 };

@@ -45,8 +45,7 @@ pub struct Measurement {
     pub node: Option<Environment>,
     /// The models of its GPUs, where the baseline's were other ones.
     pub other_gpu: Option<OtherGpu>,
-    /// The hidden evaluator that followed it: why it gave no number, in words, or the number, where no entry of the session's book
-    /// has that.
+    /// The hidden evaluator's number, or why it gave none, in words. The number is here only if no run in `hidden.jsonl` has it.
     pub hidden: Option<Result<Number, String>>,
 }
 
