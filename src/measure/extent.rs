@@ -10,7 +10,6 @@ use super::valid_text;
 pub(super) struct Extents {
     pub(super) extent: Extent,
     pub(super) process: Process,
-    pub(super) label: Label,
 }
 
 /// The part of the run that it covers.
@@ -26,18 +25,6 @@ pub(super) enum Extent {
     Mean,
     /// One part: `Fold 5/5 - val_loss: 0.88`.
     Part(String),
-}
-
-/// The part that a field with a word names. It is one only beside other words, and a number of all parts: `class=cat acc=0.9` may be
-/// all of a run with one class.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Label {
-    /// None.
-    None,
-    /// All parts, in so many words: `overall acc=0.6`, `class=all acc=0.6`.
-    All,
-    /// This one: `class=cat`, `{"task": "mnli"}`.
-    One(&'static str, String),
 }
 
 /// The process that printed it.
@@ -60,43 +47,17 @@ pub(super) const MOST_LABELS: u32 = u64::BITS;
 
 impl Extents {
     /// The extents of a line without words about them.
-    pub(super) const WHOLE: Extents = Extents { extent: Extent::Whole, process: Process::Main, label: Label::None };
+    pub(super) const WHOLE: Extents = Extents { extent: Extent::Whole, process: Process::Main };
 
     /// Of a line that has `left` before the name and `right` behind the number. `named` is the extent that the words around the name
     /// give, if any do.
     pub(super) fn of(left: &str, right: &str, named: Option<Extent>) -> Extents {
         let part = |it: &Labelled<'_>| Some(Extent::Part(format!("{} {}", it.word, it.label)));
         let by_field = |it: &Labelled<'_>| part(it).filter(|_| it.is_aside());
-        let is_of_all = matches!(named, Some(Extent::Whole | Extent::Derived));
-        let extent = labelled(left, &PARTS, label_behind, part);
-        let extent = extent.or_else(|| labelled(right, &PARTS, label_behind, by_field)).or(named);
+        let extent = labelled(left, &PARTS, part).or_else(|| labelled(right, &PARTS, by_field)).or(named);
         let is_step = || is_progress(left) || is_progress(right);
         let extent = extent.unwrap_or_else(|| if is_step() { Extent::SoFar } else { Extent::Whole });
-        // Of several tasks that are trained by turns, the steps count.
-        let may_be = matches!(extent, Extent::Whole | Extent::Derived);
-        let label = if may_be { Label::in_line(left, right) } else { None };
-        let label = label.unwrap_or(if is_of_all { Label::All } else { Label::None });
-        Extents { extent, process: process(left, right), label }
-    }
-}
-
-/// Words in fields that name neither a part nor all of them.
-const NO_LABELS: &[&str] = &["default", "false", "n", "na", "none", "null", "true", "unknown"];
-
-impl Label {
-    fn in_line(left: &str, right: &str) -> Option<Label> {
-        let aside = |it: &Labelled<'_>| Label::of(it).filter(|_| it.is_aside());
-        labelled(left, &PARTS, word_of_field, Label::of).or_else(|| labelled(right, &PARTS, word_of_field, aside))
-    }
-
-    fn of(it: &Labelled<'_>) -> Option<Label> {
-        let is_all = contains(&AGGREGATES, it.label) || contains(&["all", "full"], it.label);
-        let is_none = contains(NO_LABELS, it.label) || is_marker(it.label) || qualifies(it.label);
-        match (is_all, is_none) {
-            (true, _) => Some(Label::All),
-            (false, true) => None,
-            (false, false) => Some(Label::One(it.word, it.label.to_owned())),
-        }
+        Extents { extent, process: process(left, right) }
     }
 }
 
@@ -245,9 +206,8 @@ fn process(left: &str, right: &str) -> Process {
     let behind = |it: &Labelled<'_>| {
         (it.word != "pid" && it.is_field() && it.is_aside()).then_some(Process::Field(it.number()?))
     };
-    let found = by_mpi()
-        .or_else(|| labelled(left, &PROCESSES, label_behind, in_front))
-        .or_else(|| labelled(right, &PROCESSES, label_behind, behind));
+    let found =
+        by_mpi().or_else(|| labelled(left, &PROCESSES, in_front)).or_else(|| labelled(right, &PROCESSES, behind));
     // `srun -l` writes `1: `.
     let by_label =
         || left.trim_start_matches(' ').split_once(": ")?.0.parse().ok().filter(|label| *label < MOST_LABELS);
@@ -288,12 +248,7 @@ impl Labelled<'_> {
 
 /// The first of these words that `text` has with a label behind it and for which `judge` finds something; of several such
 /// places the last.
-fn labelled<T>(
-    text: &str,
-    words: &'static [&'static str],
-    label: impl Fn(&str) -> Option<(&str, &str, &str)>,
-    judge: impl Fn(&Labelled<'_>) -> Option<T>,
-) -> Option<T> {
+fn labelled<T>(text: &str, words: &'static [&'static str], judge: impl Fn(&Labelled<'_>) -> Option<T>) -> Option<T> {
     let mut found: Option<(usize, T)> = None;
     let mut end = text.len();
     while let Some(last) = text[..end].rfind(|c: char| c.is_ascii_alphabetic()) {
@@ -304,7 +259,8 @@ fn labelled<T>(
         let place = place.filter(|place| found.as_ref().is_none_or(|(known, _)| place < known));
         if let Some(place) = place
             && !text[..start].ends_with(char::is_alphanumeric)
-            && let Some((between, label, rest)) = label(&text[last + 1..])
+            && let Some((between, label, rest)) =
+                number_behind(&text[last + 1..]).or_else(|| word_behind(&text[last + 1..]))
         {
             let it = Labelled { word: words[place], before: &text[..start], between, label, rest: rest.trim_start() };
             found = judge(&it).map(|given| (place, given)).or(found);
@@ -312,22 +268,6 @@ fn labelled<T>(
         end = start;
     }
     found.map(|(_, it)| it)
-}
-
-fn label_behind(text: &str) -> Option<(&str, &str, &str)> {
-    number_behind(text).or_else(|| word_behind(text))
-}
-
-/// The plain word that a field has, between what ties it to the field's name and what follows: `class=cat`, `"class": "cat"`.
-fn word_of_field(text: &str) -> Option<(&str, &str, &str)> {
-    let behind = text.trim_start_matches([' ', '=', ':', '"', '\'']);
-    let between = &text[..text.len() - behind.len()];
-    let is_field = between.contains('=') || (between.contains(':') && between.ends_with(is_decoration));
-    let (word, rest) =
-        behind.split_at(behind.find(|c: char| !c.is_alphanumeric() && !"-_".contains(c)).unwrap_or(behind.len()));
-    // `torch.nn.Module` and `a/b` are no plain words.
-    let is_whole = !rest.starts_with(['.', '/', ':', '(', '\\']) && word.starts_with(char::is_alphabetic);
-    (is_field && is_whole).then_some((between, word, rest))
 }
 
 /// The whole number behind a word, the text between them, and what follows.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use memchr::{memchr2, memmem, memrchr2};
 use regex::bytes::Regex;
 
-use super::extent::{Extent, Extents, Label, Process};
+use super::extent::{Extent, Extents, Process};
 use super::name::{BETWEEN, LEFT, RIGHT, Reading, contains, is_blank, is_decoration, is_stale, reading_between};
 use super::{MetricMention, Tables, whole};
 use crate::domain::{
@@ -197,23 +197,10 @@ struct ProcessMentions {
     finite: Option<Number>,
     /// The last finite number of a part.
     finite_part: Option<Number>,
-    /// True if the last one has a [`Label::One`].
-    is_labelled: bool,
-    /// The last label of each word, and whether a word has several.
-    labels: Vec<(&'static str, String)>,
-    has_labels: bool,
-    /// The last mention that says it is of all parts.
-    of_all: Option<MetricMention>,
 }
 
 impl ProcessMentions {
-    fn of(extent: Extent, label: Label, found: MetricMention) -> ProcessMentions {
-        let of_all = (label == Label::All).then(|| found.clone());
-        let labels = if let Label::One(word, label) = label { vec![(word, label)] } else { Vec::new() };
-        ProcessMentions { is_labelled: !labels.is_empty(), labels, of_all, ..ProcessMentions::of_extent(extent, found) }
-    }
-
-    fn of_extent(extent: Extent, found: MetricMention) -> ProcessMentions {
+    fn of(extent: Extent, found: MetricMention) -> ProcessMentions {
         let finite = found.clone().number();
         match extent {
             Extent::Whole => {
@@ -234,16 +221,8 @@ impl ProcessMentions {
 
     fn prepend(&mut self, earlier: ProcessMentions) {
         if self.last.is_none() {
-            (self.last, self.is_part, self.is_labelled) = (earlier.last, earlier.is_part, earlier.is_labelled);
+            (self.last, self.is_part) = (earlier.last, earlier.is_part);
         }
-        self.has_labels |= earlier.has_labels;
-        for (word, label) in earlier.labels {
-            match self.labels.iter().find(|(known, _)| *known == word) {
-                Some((_, known)) => self.has_labels |= *known != label,
-                None => self.labels.push((word, label)),
-            }
-        }
-        self.of_all = self.of_all.take().or(earlier.of_all);
         self.has_parts |= earlier.has_parts || matches!((&self.part, &earlier.part), (Some(a), Some(b)) if a != b);
         self.part = self.part.take().or(earlier.part);
         self.whole = self.whole.take().or(earlier.whole);
@@ -258,14 +237,12 @@ impl ProcessMentions {
     }
 
     fn is_settled(&self) -> bool {
-        let is_of_label = self.is_labelled && !(self.has_labels && self.of_all.is_some());
-        self.last.is_some() && (!self.is_part || self.whole.is_some()) && !is_of_label
+        self.last.is_some() && (!self.is_part || self.whole.is_some())
     }
 
     fn found(&self) -> Option<&MetricMention> {
-        let of_all = self.of_all.as_ref().filter(|_| self.is_labelled && self.has_labels);
         let of_parts = self.whole.as_ref().or(self.mean.as_ref()).filter(|_| self.is_part);
-        of_all.or(of_parts).or(self.last.as_ref()).or(self.mean.as_ref())
+        of_parts.or(self.last.as_ref()).or(self.mean.as_ref())
     }
 }
 
@@ -330,7 +307,7 @@ impl Claims {
             Reading::Several(several) => Claims { several, ..Claims::default() },
             Reading::Said(value) => Claims { said: Some(value), ..Claims::default() },
             Reading::Value(standing, value) => {
-                let claim = ProcessMentions::of(standing.extent, standing.label, value);
+                let claim = ProcessMentions::of(standing.extent, value);
                 match standing.process {
                     Process::Main => Claims { main: claim.clone(), all: claim, ..Claims::default() },
                     Process::Field(rank) => {

@@ -108,29 +108,6 @@ fn a_number_of_all_parts_counts_instead_of_one_of_a_part() {
 }
 
 #[test]
-fn a_number_of_all_parts_counts_where_fields_name_several_of_them() {
-    let classes = "class=cat val_loss=0.9\nval_loss=0.4 class=dog\n";
-    for all in ["overall val_loss=0.6\n", "class=all val_loss=0.6\n", "val_loss (mean): 0.6\n"] {
-        assert_eq!(val_loss(&format!("{all}{classes}")).0.as_deref(), Some("0.6"), "{all}");
-    }
-    let tasks = "{\"task\": \"mnli\", \"val_loss\": 0.9}\n{\"task\": \"cola\", \"val_loss\": 0.4}\n";
-    assert_eq!(val_loss(&format!("Mean val_loss: 0.6\n{tasks}")).0.as_deref(), Some("0.6"));
-    for last in [
-        "val_loss=0.6\ntask=pretrain val_loss=0.5\ntask=finetune val_loss=0.4\n",
-        "mean val_loss=0.6\nstep=1 task=cls val_loss=0.5\nstep=1 task=seg val_loss=0.4\n",
-        "Final val_loss=0.6\ntask=lm val_loss=0.5\ntask=lm val_loss=0.4\n",
-        "mean val_loss=0.6\nclass=none val_loss=0.5\nclass=default val_loss=0.4\n",
-        "mean val_loss=0.6\nsplit=dev val_loss=0.5\nsplit=test val_loss=0.4\n",
-        "mean val_loss=0.6\nclass=nn.Linear val_loss=0.5\nclass=nn.Conv val_loss=0.4\n",
-        "mean val_loss=0.6\n<class 'int'> val_loss=0.5\n<class 'float'> val_loss=0.4\n",
-        "mean val_loss=0.6\nclass=a val_loss=0.5\ntask=b val_loss=0.4\n",
-        "mean val_loss=0.6\nclass=cat val_loss=0.9\nclass=dog val_loss=0.5\nval_loss=0.4\n",
-    ] {
-        assert_eq!(val_loss(last), (Some("0.4".into()), None), "{last}");
-    }
-}
-
-#[test]
 fn a_sentence_counts_where_the_log_has_no_other_form() {
     assert_eq!(val_loss("val_loss is 0.5\nThe val_loss is 0.4.\n"), (Some("0.4".into()), None));
     assert_eq!(val_loss("val_loss: 0.5\nval_loss is 0\n"), (Some("0.5".into()), None));
