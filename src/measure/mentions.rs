@@ -297,15 +297,12 @@ pub(super) struct Claims {
     first: Option<Process>,
     /// The numbers of the last mention that can mean any of several.
     several: Vec<String>,
-    /// The number of the last sentence.
-    said: Option<MetricMention>,
 }
 
 impl Claims {
     pub(super) fn of(reading: Reading) -> Claims {
         match reading {
             Reading::Several(several) => Claims { several, ..Claims::default() },
-            Reading::Said(value) => Claims { said: Some(value), ..Claims::default() },
             Reading::Value(standing, value) => {
                 let claim = ProcessMentions::of(standing.extent, value);
                 match standing.process {
@@ -344,7 +341,6 @@ impl Claims {
         if self.several.is_empty() {
             self.several = earlier.several;
         }
-        self.said = self.said.take().or(earlier.said);
     }
 
     /// Returns whether earlier lines can no longer change what was found.
@@ -368,8 +364,7 @@ impl Claims {
     }
 
     pub(super) fn found(&self) -> Option<&MetricMention> {
-        let said = || self.said.as_ref().filter(|_| self.several.is_empty());
-        self.chosen().found().or_else(said)
+        self.chosen().found()
     }
 
     /// The part of the run that the number is about.

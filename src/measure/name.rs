@@ -25,8 +25,6 @@ pub(super) const RIGHT: usize = 256;
 pub(super) enum Reading {
     /// This value.
     Value(Extents, MetricMention),
-    /// This value in a sentence, which counts where the log has no other form: `accuracy is 0.93`.
-    Said(MetricMention),
     /// Nothing, because any of these numbers can be meant.
     Several(Vec<String>),
 }
@@ -36,7 +34,6 @@ impl Reading {
     pub(super) fn named(self, name: &str) -> Reading {
         match self {
             Reading::Value(standing, value) => Reading::Value(standing, value.named(name, None)),
-            Reading::Said(value) => Reading::Said(value.named(name, None)),
             several @ Reading::Several(_) => several,
         }
     }
@@ -53,8 +50,6 @@ enum NumberForm {
     Juxtaposed,
     /// `| name | 1 |`.
     Cell,
-    /// `name is 1`, where the line ends.
-    Sentence,
 }
 
 /// Reads the mention of a name which stands between `left` and `right`, the rest of its line on either side.
@@ -98,11 +93,7 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     if (cut && rest.is_empty()) || is_longer || leads_on(rest) {
         return None;
     }
-    let is_sentence = form == NumberForm::Sentence;
-    if is_sentence && !rest.iter().all(|byte| byte.is_ascii_whitespace() || b".!".contains(byte)) {
-        return None;
-    }
-    let stands = |left: &str| stands_alone(name, if is_sentence { without_article(left) } else { left }, form);
+    let stands = |left: &str| stands_alone(name, left, form);
     // A mean of the steps so far, or beside the number that it is of, is a running one.
     let is_final = |left: &str| stands(left) && !is_progress(left) && !left.contains(name);
     let before = before_aggregate(&left);
@@ -119,14 +110,11 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     let is_in_report = name == "accuracy" && left.trim().is_empty() && right.starts_with(b"     ");
     let numbers = if form == NumberForm::Juxtaposed && !is_in_report { bare_numbers(text) } else { Vec::new() };
     let mut extents = Extents::of(&left, &rest, named);
-    if is_mean || is_sentence {
-        counts &= !matches!(extents.extent, Extent::Part(_));
-    }
     if is_mean {
+        counts &= !matches!(extents.extent, Extent::Part(_));
         extents.extent = Extent::Mean;
     }
-    counts.then_some(match numbers.len() {
-        _ if is_sentence => Reading::Said(value),
+    counts.then(|| match numbers.len() {
         0 | 1 => Reading::Value(extents, value),
         _ => Reading::Several(numbers),
     })
@@ -135,18 +123,11 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
 /// The value at the start of `text`. `loss −0.1` is a change, and `name=$1` an argument of a script.
 fn value_behind(form: NumberForm, text: &[u8]) -> Option<(MetricMention, usize)> {
     let may_be = |length: usize| match form {
-        NumberForm::Juxtaposed | NumberForm::Sentence => false,
+        NumberForm::Juxtaposed => false,
         NumberForm::Tight => length > "$1".len(),
         NumberForm::Spaced | NumberForm::Cell => true,
     };
     value_at(text).or_else(|| amount_at(text).filter(|(_, length)| may_be(*length)))
-}
-
-/// The text before a `The` at its end, or all of it.
-fn without_article(left: &str) -> &str {
-    let text = left.trim_end();
-    let before = text.strip_suffix("The").or(text.strip_suffix("the")).unwrap_or(left);
-    if before.ends_with(char::is_alphanumeric) { left } else { before }
 }
 
 /// The unit in brackets between a name and its number, and the bytes up to its end: ` (ms)`.
@@ -359,7 +340,6 @@ fn form(right: &[u8]) -> Option<(NumberForm, usize)> {
             let after = blanks(&rest[bar..]);
             return (after > 0).then_some((NumberForm::Cell, at + bar + after));
         }
-        _ if before > 0 && rest.starts_with(b"is ") => return Some((NumberForm::Sentence, at + "is ".len())),
         _ => return (before > 0).then_some((NumberForm::Juxtaposed, at)),
     };
     let after = blanks(&rest[sign..]);
@@ -724,35 +704,6 @@ mod tests {
         assert_eq!(read("mAP@0.5:0.95: 0.466", "mAP@0.5"), None);
         for line in ["test loss: 3", "Validation loss: 3", "train_loss: 3", "val loss=3", "| valid loss 3"] {
             assert_eq!(read(line, "loss"), None, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_sentence_that_ends_in_the_number_says_it() {
-        let said = |line: &str| {
-            let (left, right) = line.split_once("acc").unwrap();
-            matches!(reading_between("acc", left.as_bytes(), right.as_bytes(), false), Some(Reading::Said(_)))
-        };
-        for line in
-            ["acc is 0.9", "The final acc is 93%.", "step 5: the acc is 0.9!", "INFO acc is nan", "Mean acc is 1"]
-        {
-            assert!(said(line), "{line}");
-        }
-        for line in [
-            "best acc is 0.9",
-            "stop when the acc is 0.9",
-            "Test acc is 0.9",
-            "bathe acc is 0.9",
-            "acc is 0.9 above the best",
-            "acc is 0.9, loss 3",
-            "acc is 0.9 -> 0.8",
-            "acc is not 0.9",
-            "acc is $5",
-            "acc is: 0.9",
-            "fold 3: acc is 0.9",
-            "print('acc is 0.9')",
-        ] {
-            assert!(!said(line), "{line}");
         }
     }
 

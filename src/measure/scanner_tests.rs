@@ -108,14 +108,6 @@ fn a_number_of_all_parts_counts_instead_of_one_of_a_part() {
 }
 
 #[test]
-fn a_sentence_counts_where_the_log_has_no_other_form() {
-    assert_eq!(val_loss("val_loss is 0.5\nThe val_loss is 0.4.\n"), (Some("0.4".into()), None));
-    assert_eq!(val_loss("val_loss: 0.5\nval_loss is 0\n"), (Some("0.5".into()), None));
-    assert_eq!(val_loss("[rank1]: val_loss: 0.5\nval_loss is 0\n"), (Some("0.5".into()), None));
-    assert_eq!(val_loss("val_loss is 0\nval_loss 10 0.9979\n"), (None, None), "any of several");
-}
-
-#[test]
 fn the_first_rank_counts_and_else_the_process_that_printed_first() {
     for (log, number, part) in [
         ("[rank0]: val_loss: 0.1\n[rank1]: val_loss: 0.2\n", "0.1", None),
