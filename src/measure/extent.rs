@@ -36,14 +36,9 @@ pub(super) enum Process {
     Rank(u32),
     /// A rank, or a setting of that name: `rank=16`.
     Field(u32),
-    /// A rank, or another number, in front of the line: `1: val_loss: 0.92`.
-    Label(u32),
     /// One whose rank the line does not give.
     Pid(u32),
 }
-
-/// Most numbers in front of lines that can be ranks.
-pub(super) const MOST_LABELS: u32 = u64::BITS;
 
 impl Extents {
     /// The extents of a line without words about them.
@@ -208,10 +203,6 @@ fn process(left: &str, right: &str) -> Process {
     };
     let found =
         by_mpi().or_else(|| labelled(left, &PROCESSES, in_front)).or_else(|| labelled(right, &PROCESSES, behind));
-    // `srun -l` writes `1: `.
-    let by_label =
-        || left.trim_start_matches(' ').split_once(": ")?.0.parse().ok().filter(|label| *label < MOST_LABELS);
-    let found = found.or_else(|| by_label().map(Process::Label));
     found.filter(|process| *process != Process::Rank(0)).unwrap_or(Process::Main)
 }
 
@@ -399,12 +390,6 @@ mod tests {
             ("lora_rank=16 ", Process::Main),
             ("rank 16 adapters ", Process::Main),
             ("frank 1: ", Process::Main),
-            (" 1: ", Process::Label(1)),
-            ("0: step 3: ", Process::Label(0)),
-            ("0: [rank1]: ", Process::Rank(1)),
-            ("2026: ", Process::Main),
-            ("12.5: ", Process::Main),
-            ("1:\t", Process::Main),
         ] {
             assert_eq!(Extents::of(left, "", None).process, process, "{left}");
         }

@@ -246,41 +246,6 @@ impl ProcessMentions {
     }
 }
 
-/// The numbers in front of lines with mentions.
-#[derive(Debug, Clone, Copy)]
-struct Labels {
-    first: u32,
-    last: u32,
-    /// A bit for each.
-    seen: u64,
-    count: u32,
-    /// How many are out of order: neither that of the line before, nor the next one, nor 0.
-    jumps: u32,
-}
-
-impl Labels {
-    fn of(label: u32) -> Labels {
-        Labels { first: label, last: label, seen: 1 << label, count: 1, jumps: 0 }
-    }
-
-    fn and(self, later: Labels) -> Labels {
-        let is_in_order = later.first == 0 || later.first == self.last || later.first == self.last + 1;
-        Labels {
-            first: self.first,
-            last: later.last,
-            seen: self.seen | later.seen,
-            count: self.count.saturating_add(later.count),
-            jumps: self.jumps.saturating_add(later.jumps).saturating_add(u32::from(!is_in_order)),
-        }
-    }
-
-    /// Returns whether they are ranks: all from 0 on, several times, and out of order. Steps and folds are in order.
-    fn are_ranks(self) -> bool {
-        let ranks = self.seen.count_ones();
-        self.seen.trailing_ones() == ranks && self.count / 2 >= ranks && self.jumps > 1
-    }
-}
-
 /// The mentions of all processes, as far as they can count.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
@@ -289,8 +254,6 @@ pub(super) struct Claims {
     all: ProcessMentions,
     /// The lowest number of such a field.
     lowest: Option<u32>,
-    /// Such numbers in front of lines, which count so as well if they are ranks.
-    labels: Option<Labels>,
     /// Those of other processes, the last one first.
     others: Vec<(Process, ProcessMentions)>,
     /// The one of these that printed first.
@@ -311,10 +274,6 @@ impl Claims {
                         let main = if rank == 0 { claim.clone() } else { ProcessMentions::default() };
                         Claims { main, all: claim, lowest: Some(rank), ..Claims::default() }
                     }
-                    Process::Label(label) => {
-                        let main = if label == 0 { claim.clone() } else { ProcessMentions::default() };
-                        Claims { main, all: claim, labels: Some(Labels::of(label)), ..Claims::default() }
-                    }
                     other => Claims { others: vec![(other, claim)], first: Some(other), ..Claims::default() },
                 }
             }
@@ -326,10 +285,6 @@ impl Claims {
         self.main.prepend(earlier.main);
         self.all.prepend(earlier.all);
         self.lowest = self.lowest.into_iter().chain(earlier.lowest).min();
-        self.labels = match (earlier.labels, self.labels) {
-            (Some(earlier), Some(later)) => Some(earlier.and(later)),
-            (earlier, later) => earlier.or(later),
-        };
         for (process, claim) in earlier.others {
             match self.others.iter().position(|(known, _)| *known == process) {
                 Some(at) => self.others[at].1.prepend(claim),
@@ -345,13 +300,12 @@ impl Claims {
 
     /// Returns whether earlier lines can no longer change what was found.
     pub(super) fn are_settled(&self) -> bool {
-        self.main.is_settled() && self.lowest.is_none_or(|rank| rank == 0) && self.labels.is_none()
+        self.main.is_settled() && self.lowest.is_none_or(|rank| rank == 0)
     }
 
     /// The mentions of rank 0 and of lines that name no process.
     fn main(&self) -> &ProcessMentions {
-        let is_first = self.lowest == Some(0) || self.labels.is_some_and(Labels::are_ranks);
-        if is_first { &self.main } else { &self.all }
+        if self.lowest == Some(0) { &self.main } else { &self.all }
     }
 
     /// The claim that counts: rank 0, else the lowest rank, else the process that printed first.
