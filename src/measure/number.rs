@@ -114,8 +114,8 @@ fn bare(text: &[u8]) -> Option<(MetricMention, usize)> {
         after += spread_length(&text[after..]);
     }
     // `2312 ms / 134 tokens` says what the time was taken for.
-    let is_meant = |length: &usize| unit == 0 || equals_length(&text[after + length..]).is_some();
-    if let Some(operation) = operation_length(&text[after..], !is_decimal).filter(is_meant) {
+    let is_for = is_time_for(&text[end..after], &text[after..]);
+    if let Some(operation) = operation_length(&text[after..], !is_decimal).filter(|_| !is_for) {
         return result(&text[after + operation..]).map(|(value, length)| (value, after + operation + length));
     }
     if !ends(&text[after..], is_decimal || has_exponent || point > 0) {
@@ -219,6 +219,14 @@ fn operation_length(text: &[u8], is_whole: bool) -> Option<usize> {
         at = end + Suffix::of(valid(&text[end..])).length;
     }
     (at > 0 && (is_certain || equals_length(&text[at..]).is_some())).then_some(at)
+}
+
+/// Returns whether a time with this unit is followed by what it was taken for: ` /   134 tokens`, but no other time.
+fn is_time_for(unit: &[u8], rest: &[u8]) -> bool {
+    let divisor = rest.strip_prefix(b" /").map(|divisor| &divisor[blanks(divisor)..]).unwrap_or_default();
+    let word = &divisor[count_digits(divisor)..];
+    let word: String = valid(word.trim_ascii_start()).chars().take_while(|c| c.is_alphabetic()).collect();
+    ["ns", "us", "µs", "ms", "s"].contains(&valid(unit).trim()) && word.len() > 2 && !Unit::new(&word).is_known()
 }
 
 /// The length of the sign between an expression and its result, with the blanks around it.
