@@ -432,14 +432,14 @@ fn after_blank(name: &str, left: &str, form: NumberForm) -> bool {
     }
     let is_identifier = |text: &str| text.contains(['_', '/', '.']);
     // The column of a log with the name of the program.
-    let is_program = is_tabbed && is_identifier(name) && token.ends_with(".py");
+    let is_program = is_tabbed && is_identifier(name) && token.strip_suffix(".py").is_some_and(|stem| !is_stale(stem));
     if (qualifies(token) && !is_program) || contains(PRINTERS, token) || is_of_another_run(before) {
         return false;
     }
     // The word may begin a longer name of plain words, but none that is an identifier.
     let earlier = token_before(before[..token_start].trim_end_matches(is_blank));
     let is_behind_value = is_value(earlier);
-    let is_of_logger = is_tabbed && is_marker(earlier) && !contains(&["class", "raw"], token);
+    let is_of_logger = is_tabbed && is_marker(earlier) && (token == "root" || token.contains(['.', '_']));
     let joins = token.contains(['/', '.']) || (is_behind_value && counts_value(token));
     let is_apart = is_behind_value || is_of_logger || form == NumberForm::Tight;
     joins || (is_identifier(name) && (is_identifier(token) || is_apart))

@@ -58,15 +58,16 @@ pub(super) fn value_at(text: &[u8]) -> Option<(MetricMention, usize)> {
     Some((value, at + length))
 }
 
-/// The value at the start of `text` behind the sign of a currency or the minus of printers, `$12.50` and `−0.5`, as [`value_at`]
-/// reads others. Neither words nor brackets follow: `−0.03 vs baseline` is a change, and `$3 per call` a price.
+/// The value at the start of `text` behind the sign of a currency, `$12.50`, as [`value_at`] reads others. Neither words nor
+/// brackets follow: `$3.50 per call` is a price.
 pub(super) fn amount_at(text: &[u8]) -> Option<(MetricMention, usize)> {
     let quote = usize::from(matches!(text.first(), Some(b'"' | b'\'')));
     let amount = valid(&text[quote..]);
     let behind_minus = amount.strip_prefix(['−', '-']);
     let unsigned = behind_minus.unwrap_or(amount);
     let digits = unsigned.strip_prefix(['$', '€', '£']).unwrap_or(unsigned);
-    if digits.len() == amount.len() || digits.starts_with(['+', '-']) {
+    // `$1` is an argument of a script, and a minus alone a change.
+    if digits.len() == unsigned.len() || !digits.contains(['.', ',']) || digits.starts_with(['+', '-']) {
         return None;
     }
     let minus = if behind_minus.is_some() { "-" } else { "" };
@@ -380,15 +381,12 @@ mod tests {
     }
 
     #[test]
-    fn amounts_of_money_and_the_minus_of_printers_are_read_where_nothing_but_punctuation_follows() {
+    fn amounts_of_money_are_read_where_nothing_but_punctuation_follows() {
         for (text, expected) in [
-            ("−1.5", Some(("-1.5", 6))),
-            ("−0.5, lr 3", Some(("-0.5", 6))),
-            ("−120.5 ± 3", Some(("-120.5", 8))),
-            ("\"−1.5\"}", Some(("-1.5", 7))),
             ("$12.50 |", Some(("12.50", 6))),
-            ("$9", Some(("9", 2))),
-            ("-$3", Some(("-3", 3))),
+            ("-$3.5", Some(("-3.5", 5))),
+            ("$9", None),
+            ("−1.5", None),
             ("€1,234.50.", Some(("1234.50", 11))),
             ("$1.5M", Some(("1500000", 5))),
             ("−0.03 vs baseline", None),
@@ -396,7 +394,7 @@ mod tests {
             ("−3%", None),
             ("− 3", None),
             ("−-5", None),
-            ("$3 per call", None),
+            ("$3.5 per call", None),
             ("$5/$10", None),
             ("$4-6", None),
             ("$COST", None),

@@ -22,6 +22,9 @@ const MOST_NUMBERS: usize = 12;
 /// Names of columns that count steps; `batch`, `round` and `epochs` may be settings.
 const STEPS: &[&str] = &["epoch", "ep", "step", "global_step", "iter", "iteration", "update"];
 
+/// Labels of rows that name ways to compute something: among them, `mean` and `all` are others.
+const WAYS: &[&str] = &["cls", "first", "last", "max", "min", "none", "sum"];
+
 /// Names of columns in tables of settings: `| parameter | loss |`.
 static SETTINGS: WordList = WordList::new(|| word_list(include_str!("lists/settings.txt")));
 
@@ -180,6 +183,7 @@ impl Table {
         }
         match value {
             None => self.is_doubtful |= is_torn,
+            Some(_) if self.steps == 0 && cells.iter().any(|cell| contains(WAYS, cell)) => (self.of_all, self.is_doubtful) = (None, true),
             Some(value) if is_all && self.steps == 0 && self.of_all.is_none() && !self.is_doubtful => {
                 self.of_all = Some(value);
             }
@@ -250,6 +254,8 @@ pub(super) struct Tables {
     above: String,
     /// True if the last line ended in a carriage return, behind which a line break is no empty line.
     is_returned: bool,
+    /// True if the last line was empty.
+    is_parted: bool,
 }
 
 impl Tables {
@@ -291,6 +297,16 @@ impl Tables {
         let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
         let may_be_row = |first: &str, second: &str| is_number(first) || (contains(STEPS, first) && !is_number(second));
         let is_left = !self.is_over && self.newest.as_ref().is_some_and(|table| table.is_left && table.steps > 0);
+        let was_parted = std::mem::replace(&mut self.is_parted, line.trim().is_empty());
+        // The header of another table.
+        let begins_other = |table: &Table| {
+            let cells = Separator::of(line).cells(line);
+            cells.len() == table.width && !cells.iter().any(|cell| is_value(cell))
+        };
+        if is_left && was_parted && !self.is_parted && self.newest.as_ref().is_some_and(begins_other) {
+            self.is_over = true;
+        }
+        let is_left = is_left && !self.is_over;
         // As most lines behind a table of steps.
         if is_left && !line.contains(name) && !may_be_row(next(), next()) {
             return;

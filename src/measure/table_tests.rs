@@ -16,6 +16,23 @@ fn read(log: &str, name: &str) -> String {
 }
 
 #[test]
+fn another_table_ends_one_and_a_way_to_compute_is_no_part() {
+    for log in [
+        "epoch  acc\n1      0.8\n2      0.85\n\nk      recall\n3      0.5\n5      0.6\n",
+        "| epoch | acc |\n|---|---|\n| 1 | 0.8 |\n| 2 | 0.85 |\n\n| class | n |\n|---|---|\n| 3 | 120 |\n",
+        "epoch,acc\n1,0.8\n2,0.85\n\nnum_samples,bleu\n256,27.1\n",
+    ] {
+        assert_eq!(read(log, "acc"), "0.85", "{log}");
+    }
+    for log in [
+        "| pooling | acc |\n|---|---|\n| mean | 91.2 |\n| cls | 90.1 |\n",
+        "| kind | acc |\n|---|---|\n| none | 0.81 |\n| flip | 0.85 |\n| all | 0.88 |\n",
+    ] {
+        assert!(read(log, "acc").starts_with("several: "), "{log}");
+    }
+}
+
+#[test]
 fn the_last_row_counts_where_steps_rise() {
     let better = "Better model found at epoch 0 with loss value: 0.4\n";
     for log in [
