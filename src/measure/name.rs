@@ -120,7 +120,7 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
         counts &= !matches!(extents.extent, Extent::Part(_));
         extents.extent = Extent::Mean;
     }
-    counts.then(|| match numbers.len() {
+    counts.then_some(match numbers.len() {
         0 | 1 => Reading::Value(extents, value),
         _ => Reading::Several(numbers),
     })
@@ -227,6 +227,9 @@ fn meters(text: &str) -> impl Iterator<Item = (&str, Number, Number)> {
     })
 }
 
+/// Words before a counter of batches.
+const BATCHED: &[&str] = &["batch", "iter", "iteration", "step", "test", "train", "training", "val", "valid"];
+
 /// Returns whether `left` says how many batches of how many are done, as in `Epoch: [0][ 10/100]`: neither epochs nor parts.
 fn counts_batches(left: &str) -> bool {
     let is_other = |word: &str| contains(&PARTS, word) || contains(&["episode", "run", "trial"], word);
@@ -238,7 +241,9 @@ fn counts_batches(left: &str) -> bool {
         let total = behind.strip_prefix('/').filter(|_| behind.len() < inner.len());
         let end = total.map(|total| total.trim_start_matches(|c: char| c.is_ascii_digit()));
         let unit = word_before(left[..at].trim_end_matches(|c| is_blank(c) || c == ':'));
-        end.is_some_and(|end| end.starts_with([']', ' '])) && !contains(&["ep", "epoch"], unit)
+        let is_of_batches =
+            unit.is_empty() || unit.bytes().all(|byte| byte.is_ascii_digit()) || contains(BATCHED, unit);
+        end.is_some_and(|end| end.starts_with([']', ' '])) && is_of_batches
     };
     !words.any(|word| is_other(&singular(word))) && left.match_indices('[').any(is_counter)
 }
@@ -299,10 +304,11 @@ fn reading_before(left: &str, right: &[u8]) -> Option<Reading> {
 /// its part of the line, and a name begins.
 fn comes_first(left: &str, right: &str) -> bool {
     let is_end = |c| matches!(c, '|' | '│' | '┃' | ',' | ';' | ':' | '=' | '(' | '[');
-    let (left, right) =
-        (left.rsplit(is_end).next().unwrap_or_default(), right.split(is_end).next().unwrap_or_default());
+    let left = left.rsplit(is_end).next().unwrap_or_default();
+    // A colon may be that of a time.
+    let right = right.split(|c| is_end(c) && c != ':').next().unwrap_or_default();
     match last_in_turn(left.split_whitespace().rev()) {
-        None => true,
+        None => !left.trim_end().ends_with(|c: char| c.is_ascii_digit()),
         // A number with a unit of its own.
         Some(word) if is_value(word) => {
             let unit = word.trim_start_matches(|c: char| !c.is_alphabetic());
@@ -854,6 +860,7 @@ mod tests {
             ("12034 99321 ns/op 5", "ns/op", "99321"),
             ("Downloading 81.2 MB/s 12s", "MB/s", "81.2"),
             ("train 3.2 it/s 50%", "it/s", "3.2"),
+            ("Downloading 81.2 MB/s 0:00:12", "MB/s", "81.2"),
             ("INFO 1234 tok/s 8 GPUs", "tok/s", "1234"),
             ("12.3/12.3 MB 45.6 MB/s 0:00:00", "MB/s", "45.6"),
         ] {

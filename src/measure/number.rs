@@ -67,7 +67,9 @@ pub(super) fn amount_at(text: &[u8]) -> Option<(MetricMention, usize)> {
     let unsigned = behind_minus.unwrap_or(amount);
     let digits = unsigned.strip_prefix(['$', '€', '£']).unwrap_or(unsigned);
     // `$1` is an argument of a script, and a minus alone a change.
-    if digits.len() == unsigned.len() || !digits.contains(['.', ',']) || digits.starts_with(['+', '-']) {
+    let number = digits.split(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').next().unwrap_or_default();
+    let is_amount = number.trim_end_matches(['.', ',']).contains(['.', ',']);
+    if digits.len() == unsigned.len() || !is_amount || digits.starts_with(['+', '-']) {
         return None;
     }
     let minus = if behind_minus.is_some() { "-" } else { "" };
@@ -386,6 +388,7 @@ mod tests {
             ("$12.50 |", Some(("12.50", 6))),
             ("-$3.5", Some(("-3.5", 5))),
             ("$9", None),
+            ("$2, acc", None),
             ("−1.5", None),
             ("€1,234.50.", Some(("1234.50", 11))),
             ("$1.5M", Some(("1500000", 5))),

@@ -183,7 +183,9 @@ impl Table {
         }
         match value {
             None => self.is_doubtful |= is_torn,
-            Some(_) if self.steps == 0 && cells.iter().any(|cell| contains(WAYS, cell)) => (self.of_all, self.is_doubtful) = (None, true),
+            Some(_) if self.steps == 0 && cells.iter().any(|cell| contains(WAYS, cell)) => {
+                (self.of_all, self.is_doubtful) = (None, true)
+            }
             Some(value) if is_all && self.steps == 0 && self.of_all.is_none() && !self.is_doubtful => {
                 self.of_all = Some(value);
             }
