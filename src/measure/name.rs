@@ -105,28 +105,27 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     let named = named.or_else(|| object_part(name, &left, &rest));
     let value = value.with_unit(unit);
     let value = running_average(name, &value, &left, &rest).unwrap_or(value);
-    // The row of all classes in the report of scikit-learn, whose second number counts the samples.
-    let is_row = name == "accuracy" && left.trim().is_empty() && right.starts_with(&[b' '; 20]);
-    let mut numbers = if form == NumberForm::Juxtaposed { bare_numbers(text) } else { Vec::new() };
-    if let [share, samples] = &numbers[..]
-        && is_row
-        && share.parse::<f64>().is_ok_and(|share| share <= 1.0)
-        && samples.parse::<u64>().is_ok()
-    {
-        numbers.pop();
-    }
+    let numbers = if form == NumberForm::Juxtaposed { bare_numbers(text) } else { Vec::new() };
+    let is_in_report = name == "accuracy" && left.trim().is_empty() && counts_samples(right, &numbers);
     let mut extents = Extents::of(&left, &rest, named);
     if is_mean {
         counts &= !matches!(extents.extent, Extent::Part(_));
         extents.extent = Extent::Mean;
     }
     counts.then_some(match numbers.len() {
-        0 | 1 => Reading::Value(extents, value),
-        _ => Reading::Several(numbers),
+        2.. if !is_in_report => Reading::Several(numbers),
+        _ => Reading::Value(extents, value),
     })
 }
 
-/// The value at the start of `text`. `loss −0.1` is a change, and `name=$1` an argument of a script.
+/// Returns whether the second number counts samples, as in the row of all classes in the report of scikit-learn.
+fn counts_samples(right: &[u8], numbers: &[String]) -> bool {
+    let [share, samples] = numbers else { return false };
+    let is_share = share.parse::<f64>().is_ok_and(|share| share <= 1.0);
+    right.starts_with(&[b' '; 20]) && is_share && samples.parse::<u64>().is_ok()
+}
+
+/// The value at the start of `text`, an amount of money only behind a sign: `name=$1` is an argument of a script.
 fn value_behind(form: NumberForm, text: &[u8]) -> Option<(MetricMention, usize)> {
     let may_be = |length: usize| match form {
         NumberForm::Juxtaposed => false,
